@@ -19,11 +19,12 @@ from tests.helpers import FAMILY, STEADY
 TYPES = CandidateTypes()
 
 
-def shown(board: Board) -> tuple[list[int], list[int]]:
+def contents(board: Board) -> tuple[list[int], list[int]]:
+    """Return the features and the types of the candidates."""
     return sorted(board.features().tolist()), board.candidates()[0].tolist()
 
 
-def heard(env: CompanyEnv, calls: list[Call]) -> Board:
+def board_after(env: CompanyEnv, calls: list[Call]) -> Board:
     """Return a board that has heard these calls and was never asked for its features on the way."""
     board = Board(env.reset(), TYPES)
     for call in calls:
@@ -51,11 +52,11 @@ def test_reading_a_board_after_every_call_or_only_once_gives_the_same(name: str,
     calls = wander(env, seed, 15)
     board = Board(env.reset(), TYPES)
     for number, call in enumerate(calls, 1):
-        twin = board.fork()
+        fork = board.fork()
         obs = env.step(call)
         board.hear(call, obs)
-        twin.hear(call, obs)
-        assert shown(board) == shown(twin) == shown(heard(make(name, seed=seed, chaos=0.5), calls[:number]))
+        fork.hear(call, obs)
+        assert contents(board) == contents(fork) == contents(board_after(make(name, seed=seed, chaos=0.5), calls[:number]))
 
 
 @STEADY
@@ -64,26 +65,26 @@ def test_boards_of_twins_are_equal_while_their_replies_are_equal(seed: int) -> N
     env = make(FAMILY, seed=seed, chaos=0.25)
     run_expert(env)
     for _, twin_id in twins_with_other_ending(env.task_id)[:2]:
-        one, other = make(env.task_id), make(twin_id)
-        boards = [Board(one.reset(), TYPES), Board(other.reset(), TYPES)]
+        original, twin = make(env.task_id), make(twin_id)
+        boards = [Board(original.reset(), TYPES), Board(twin.reset(), TYPES)]
         for turn in env.turns:
-            assert shown(boards[0]) == shown(boards[1])
-            replies = [one.step(turn.call), other.step(turn.call)]
-            if replies[0].reply != replies[1].reply:
+            assert contents(boards[0]) == contents(boards[1])
+            observations = [original.step(turn.call), twin.step(turn.call)]
+            if observations[0].reply != observations[1].reply:
                 break
-            for board, obs in zip(boards, replies, strict=True):
+            for board, obs in zip(boards, observations, strict=True):
                 board.hear(turn.call, obs)
 
 
 def test_a_fork_does_not_change_the_original() -> None:
     env = make(FAMILY, seed=3)
-    board = heard(env, wander(make(FAMILY, seed=3), 0, 6))
-    before = shown(board)
-    twin = board.fork()
+    board = board_after(env, wander(make(FAMILY, seed=3), 0, 6))
+    before = contents(board)
+    fork = board.fork()
     for call in wander(make(FAMILY, seed=3), 1, 6):
-        twin.hear(call, env.step(call))
-    assert shown(board) == before
-    assert shown(twin) != before
+        fork.hear(call, env.step(call))
+    assert contents(board) == before
+    assert contents(fork) != before
 
 
 def test_no_description_contains_an_id() -> None:
@@ -102,7 +103,8 @@ def test_the_calls_of_an_expert_are_among_the_candidates(seed: int) -> None:
     again, board = make(FAMILY, seed=seed), Board(make(FAMILY, seed=seed).reset(), TYPES)
     for call in calls[:-1]:
         offered = [board.call(number) for number in range(len(board.candidates()[0]))]
-        assert any(one.tool == call.tool and one.params.items() >= _without_form(call).items() for one in offered), call
+        params = _without_form(call)
+        assert any(other.tool == call.tool and other.params.items() >= params.items() for other in offered), call
         board.hear(call, again.step(call))
 
 
@@ -123,17 +125,17 @@ def test_forms_are_filled_in_as_the_expert_does_even_after_a_field_was_renamed()
     for seed in range(40):
         env = make(FAMILY, seed=seed, chaos=0.5)
         run_expert(env)
-        renamed += _first_form(env) and env.setting.causes.renamed
+        renamed += _submits_same_form(env) and env.setting.causes.renamed
     assert renamed > 2
 
 
-def _first_form(worked: CompanyEnv) -> bool:
+def _submits_same_form(solved: CompanyEnv) -> bool:
     """Return whether the expert has submitted a form, and check that the candidates have the same data in it."""
-    env = make(worked.task_id)
+    env = make(solved.task_id)
     board = Board(env.reset(), TYPES)
-    for turn in worked.turns:
+    for turn in solved.turns:
         if turn.call.method == "submit_approval":
-            assert board.table.form(turn.call.params["approval_type"], whole=False) == turn.call.params["data"]
+            assert board.table.form(turn.call.params["approval_type"], with_optional=False) == turn.call.params["data"]
             return True
         board.hear(turn.call, env.step(turn.call))
     return False

@@ -20,11 +20,11 @@ from companyos.env.line_syntax import write_line
 from tests.agents.fakes import completion, tool_call
 from tests.helpers import STEADY, task_id
 
-PLENTY = 10**9
+PLENTY = 10**9  # characters
 FORMS = ("tools", "text")
 
 
-def said(form: str, *calls: Call, thought: str = "") -> ModelMessage:
+def message_with(form: str, *calls: Call, thought: str = "") -> ModelMessage:
     if form == "tools":
         return from_body(form, thought, *map(tool_call, calls))
     return from_body(form, "\n".join([thought, *map(write_line, calls)]))
@@ -39,14 +39,14 @@ def conversation(form: str, env: CompanyEnv, room: float = PLENTY, at_once: int 
     calls, again = [turn.call for turn in env.turns], make(env.task_id)
     talk, read = Conversation(form, prompt("tools"), again.reset().text), []
     for n in range(0, len(calls), at_once):
-        talk.say(said(form, *calls[n : n + at_once], thought="Let me see."))
+        talk.say(message_with(form, *calls[n : n + at_once], thought="Let me see."))
         for call in calls[n : n + at_once]:
             talk.hear(again.step(call))
         read = talk.messages(room)
     return talk, read
 
 
-def worked(seed: int = 7, chaos: str = "50") -> CompanyEnv:
+def solved(seed: int = 7, chaos: str = "50") -> CompanyEnv:
     return play(make(task_id(seed, chaos)), make_agent("expert"))
 
 
@@ -57,7 +57,7 @@ def own_calls(form: str, read: list[Message]) -> list[str]:
 
 
 def test_with_tools_the_messages_are_those_of_the_training_data() -> None:
-    env = worked()
+    env = solved()
     _, read = conversation("tools", env)
     for message in read:
         if message["role"] == "assistant":
@@ -67,17 +67,17 @@ def test_with_tools_the_messages_are_those_of_the_training_data() -> None:
 
 
 def test_in_text_form_the_replies_are_the_same() -> None:
-    env = worked()
+    env = solved()
     _, read = conversation("text", env)
     assert [message["role"] for message in read] == ["system", "user", *["assistant", "user"] * len(env.turns)]
     assert own_calls("text", read) == [write_line(turn.call) for turn in env.turns]
-    told = [message["content"] for message in messages(env.transcript()) if message["role"] == "tool"]
-    assert [message["content"] for message in read[3::2]] == told
+    replies = [message["content"] for message in messages(env.transcript()) if message["role"] == "tool"]
+    assert [message["content"] for message in read[3::2]] == replies
 
 
 @pytest.mark.parametrize(("form", "share"), [("tools", 0.9), ("tools", 0.7), ("text", 0.9), ("text", 0.6), ("text", 0.4)])
 def test_a_shortened_conversation_keeps_the_brief_all_calls_and_the_newest_reply(form: str, share: float) -> None:
-    env = worked()
+    env = solved()
     _, whole = conversation(form, env)
     room = share * size_of(whole)
     _, read = conversation(form, env, room)
@@ -89,10 +89,10 @@ def test_a_shortened_conversation_keeps_the_brief_all_calls_and_the_newest_reply
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_oldest_turns_are_shortened_first(form: str) -> None:
-    env = worked()
+    env = solved()
     _, whole = conversation(form, env)
     _, read = conversation(form, env, 0.8 * size_of(whole))
-    shortened = [one != other for one, other in zip(read, whole, strict=True) if one["role"] != "assistant"]
+    shortened = [shorter != full for shorter, full in zip(read, whole, strict=True) if full["role"] != "assistant"]
     assert any(shortened)
     kept = [i for i, changed in enumerate(shortened) if not changed and len(whole[i]["content"]) > 250]
     changed = [i for i, changed in enumerate(shortened) if changed]
@@ -104,17 +104,17 @@ def test_a_shortened_conversation_keeps_its_beginning_for_some_turns() -> None:
     env = make(task_id(7, "50"))
     talk = Conversation("text", prompt("tools"), env.reset().text)
     read: list[list[Message]] = []
-    for turn in worked().turns:
-        talk.say(said("text", turn.call))
+    for turn in solved().turns:
+        talk.say(message_with("text", turn.call))
         talk.hear(env.step(turn.call))
         read.append(talk.messages(5000))
-    alike = [later[: len(earlier) - 1] == earlier[:-1] for earlier, later in pairwise(read)]
-    assert 1 <= alike.count(False) <= len(alike) / 3
+    same_beginning = [later[: len(earlier) - 1] == earlier[:-1] for earlier, later in pairwise(read)]
+    assert 1 <= same_beginning.count(False) <= len(same_beginning) / 3
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_oldest_turns_are_dropped_if_the_calls_alone_are_too_long(form: str) -> None:
-    env = worked()
+    env = solved()
     _, whole = conversation(form, env)
     _, read = conversation(form, env, 0.15 * size_of(whole))
     assert read[:2] == whole[:2]
@@ -124,7 +124,7 @@ def test_the_oldest_turns_are_dropped_if_the_calls_alone_are_too_long(form: str)
 
 
 def test_several_calls_of_one_message_are_answered_one_by_one() -> None:
-    env = worked()
+    env = solved()
     _, read = conversation("tools", env, at_once=3)
     assert [message["role"] for message in read[2:6]] == ["assistant", "tool", "tool", "tool"]
     for message in read:
@@ -161,11 +161,11 @@ def test_no_message_is_empty_even_if_the_model_wrote_nothing() -> None:
 @given(st.integers(0, 30), st.integers(-1000, 20_000), st.sampled_from(FORMS), st.integers(1, 4))
 def test_messages_are_well_formed_at_any_size_limit(seed: int, room: int, form: str, at_once: int) -> None:
     """Every tool call is answered, roles alternate, and nothing is longer than it was."""
-    env = worked(seed)
+    env = solved(seed)
     _, read = conversation(form, env, room, at_once if form == "tools" else 1)
     assert [message["role"] for message in read[:2]] == ["system", "user"]
     asked = [call["id"] for message in read for call in message.get("tool_calls", ())]
     assert asked == [message["tool_call_id"] for message in read if message["role"] == "tool"]
     spoken = [message["role"] for message in read if message["role"] != "tool"]
-    assert all(one != other for one, other in pairwise(spoken)) or form == "tools"
+    assert all(role != next_role for role, next_role in pairwise(spoken)) or form == "tools"
     assert size_of(read) <= max(room, 0) + size_of(read[:2]) + 6000

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from companyos.agents.llm import endpoint as module
-from companyos.agents.llm.endpoint import MOST_BYTES, TRIES, Answer, Endpoint, NoAnswer, asked_to_wait, pause_after
+from companyos.agents.llm.endpoint import MAX_BYTES, TRIES, Answer, Endpoint, NoAnswer, asked_to_wait, pause_after
 from companyos.core.errors import BadChoice
 from tests.agents.fakes import Request, Response, completion, endpoint
 from tests.helpers import STEADY
@@ -26,26 +26,26 @@ SHORT = 0.3  # timeout in seconds, for tests of slow requests
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Record the pauses between tries instead of waiting."""
-    made: list[float] = []
+    pauses: list[float] = []
 
     async def note(seconds: float) -> None:
-        made.append(seconds)
+        pauses.append(seconds)
         await asyncio.sleep(0)
 
     monkeypatch.setattr(module, "_sleep", note)
-    return made
+    return pauses
 
 
 @contextmanager
 def asking(*responses: Response, timeout: float = 30.0, key: str = "") -> Iterator[tuple[Callable[[], Answer], Any]]:
     """Ask a server that gives these answers in order, and repeats the last one."""
-    left = list(responses)
+    remaining = list(responses)
 
     def answer(request: Request) -> Response:
-        return left.pop(0) if len(left) > 1 else left[0]
+        return remaining.pop(0) if len(remaining) > 1 else remaining[0]
 
-    with endpoint(answer) as server, closing(Endpoint(server.url, key, timeout)) as asker:
-        yield lambda: asker.ask({"model": "m", "messages": []}), server
+    with endpoint(answer) as server, closing(Endpoint(server.url, key, timeout)) as client:
+        yield lambda: client.ask({"model": "m", "messages": []}), server
 
 
 def test_a_request_arrives_and_its_answer_comes_back() -> None:
@@ -74,7 +74,7 @@ def test_permanent_errors_are_not_retried(status: int, pauses: list[float]) -> N
 
 def test_the_pause_that_a_server_asks_for_is_kept(pauses: list[float]) -> None:
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=20), usegmt=True)
-    waits = [Response(b"", 429, {"retry-after": said}) for said in ("7", soon, "86400", "soon")]
+    waits = [Response(b"", 429, {"retry-after": value}) for value in ("7", soon, "86400", "soon")]
     with asking(*waits, completion("Hello")) as (ask, _):
         assert ask().failures == 4
     assert 7 <= pauses[0] <= 7.7
@@ -130,11 +130,11 @@ def test_after_a_failure_there_is_one_try_per_request_until_an_answer_comes(paus
 
 
 def test_an_answer_is_read_up_to_a_maximum_size() -> None:
-    flood = Response(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (3 * MOST_BYTES), raw=True)
-    bomb = Response(gzip.compress(b" " * (50 * MOST_BYTES)), headers={"content-encoding": "gzip"})
+    flood = Response(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (3 * MAX_BYTES), raw=True)
+    bomb = Response(gzip.compress(b" " * (50 * MAX_BYTES)), headers={"content-encoding": "gzip"})
     for response in (flood, bomb):
         with asking(response) as (ask, _):
-            assert len(ask().body) < 2 * MOST_BYTES
+            assert len(ask().body) < 2 * MAX_BYTES
 
 
 def test_a_key_in_a_servers_error_is_masked() -> None:
@@ -145,8 +145,8 @@ def test_a_key_in_a_servers_error_is_masked() -> None:
 
 @pytest.mark.parametrize("status", [400, 422])
 def test_a_too_long_request_is_told_apart_from_other_errors(status: int) -> None:
-    said = b'{"error": {"message": "the request exceeds the available context size"}}'
-    for body, too_long in ((said, True), (b"no such model", False)):
+    context_error = b'{"error": {"message": "the request exceeds the available context size"}}'
+    for body, too_long in ((context_error, True), (b"no such model", False)):
         with asking(Response(body, status)) as (ask, _), pytest.raises(NoAnswer) as refused:
             ask()
         assert refused.value.too_long == too_long

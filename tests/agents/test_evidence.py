@@ -19,11 +19,11 @@ OTHER = {"id": "T-2", "reference": "TAX-7", "status": "in_progress"}
 ENTRY = {"id": "E-1", "insurance_until": "2026-01-02", "owner": "@dana.reyes"}
 
 
-def told(*records: Mapping[str, object]) -> Knowledge:
-    memory = Knowledge("Please finish T-1.")
+def knowledge_of(*records: Mapping[str, object]) -> Knowledge:
+    knowledge = Knowledge("Please finish T-1.")
     for record in records:
-        memory.hear(Reply(True, "ok", record))
-    return memory
+        knowledge.hear(Reply(True, "ok", record))
+    return knowledge
 
 
 def policy(text: str = TEXT) -> dict[str, object]:
@@ -31,28 +31,28 @@ def policy(text: str = TEXT) -> dict[str, object]:
 
 
 def test_a_field_is_cited_from_the_kind_of_record_that_the_text_names() -> None:
-    cited = evidence(told(policy(), OWN, ENTRY), "T-1", "document_expired")
+    cited = evidence(knowledge_of(policy(), OWN, ENTRY), "T-1", "document_expired")
     assert cited == [{"record": "E-1", "field": "insurance_until", "value": "2026-01-02"}]
 
 
 def test_the_other_ticket_is_not_the_ticket_itself() -> None:
-    cited = evidence(told(policy(), OTHER, OWN), "T-1", "same_request")
-    assert [(one["record"], one["field"]) for one in cited] == [("T-2", "reference"), ("T-2", "status")]
+    cited = evidence(knowledge_of(policy(), OTHER, OWN), "T-1", "same_request")
+    assert [(citation["record"], citation["field"]) for citation in cited] == [("T-2", "reference"), ("T-2", "status")]
 
 
 def test_nothing_is_cited_if_no_text_was_read_that_names_the_reason() -> None:
-    assert evidence(told(OWN, ENTRY), "T-1", "document_expired") == []
-    assert evidence(told(policy(), OWN, ENTRY), "T-1", "no_budget") == []
+    assert evidence(knowledge_of(OWN, ENTRY), "T-1", "document_expired") == []
+    assert evidence(knowledge_of(policy(), OWN, ENTRY), "T-1", "no_budget") == []
 
 
 def test_facts_that_were_not_read_are_not_cited() -> None:
-    assert evidence(told(policy(), OWN), "T-1", "document_expired") == []
+    assert evidence(knowledge_of(policy(), OWN), "T-1", "document_expired") == []
 
 
 def test_among_several_records_the_one_that_the_text_describes_is_cited() -> None:
     text = "beyond_authority: the limit of the person who is CFO."
     people = [{"id": f"@a.{role.lower()}", "role": role, "limit": limit} for role, limit in (("CFO", 9), ("CEO", 99))]
-    cited = evidence(told(policy(text), OWN, *people), "T-1", "beyond_authority")
+    cited = evidence(knowledge_of(policy(text), OWN, *people), "T-1", "beyond_authority")
     assert cited == [{"record": "@a.cfo", "field": "limit", "value": 9}]
 
 
@@ -61,8 +61,8 @@ def test_of_two_terms_the_one_that_applied_is_cited() -> None:
     rule = {"id": "P-2", "title": "Scores", "minimum": 60, "minimum_personal": 70}
     for data_class, term in (("standard", "minimum"), ("personal", "minimum_personal")):
         entry = ENTRY | {"data_class": data_class}
-        memory = told(policy(text), OWN | {"verified": "E-1"}, entry, rule)
-        assert [one["field"] for one in evidence(memory, "T-1", "below_minimum")] == [term]
+        knowledge = knowledge_of(policy(text), OWN | {"verified": "E-1"}, entry, rule)
+        assert [citation["field"] for citation in evidence(knowledge, "T-1", "below_minimum")] == [term]
 
 
 def test_after_the_experts_reading_the_evidence_is_right_in_most_tasks() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.agents.llm.replies import (
-    MOST_CALLS,
+    MAX_CALLS,
     NOTHING,
     ModelMessage,
     ModelReply,
@@ -32,9 +32,9 @@ from tests.helpers import STEADY, task_id
 READ = Call("ticketdesk", "get_ticket", {"ticket_id": "T-1"})
 
 
-def heard(asked: RequestedCall) -> str:
+def code_of_reply(requested: RequestedCall) -> str:
     """Return the code of the company's reply to a call."""
-    return make(task_id()).step(asked.action).code
+    return make(task_id()).step(requested.action).code
 
 
 def from_tools(*calls: Any, content: str = "") -> ModelMessage:
@@ -51,9 +51,9 @@ def from_text(text: str) -> ModelMessage:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_call_of_an_expert_can_be_written_in_both_forms(family: str) -> None:
     for turn in play(make(family, seed=3, chaos=0.5), make_agent("expert")).turns:
-        for said in (from_tools(tool_call(turn.call)), from_text(write_line(turn.call))):
-            assert [asked.action for asked in said.calls] == [turn.call]
-            assert not said.calls[0].wrong
+        for message in (from_tools(tool_call(turn.call)), from_text(write_line(turn.call))):
+            assert [requested.action for requested in message.calls] == [turn.call]
+            assert not message.calls[0].wrong
 
 
 @pytest.mark.parametrize("name", ["ticketdesk_get_ticket", "ticketdesk.get_ticket", "get_ticket"])
@@ -68,8 +68,8 @@ def test_a_tool_without_arguments_needs_none(arguments: Any) -> None:
 
 
 def test_several_tool_calls_are_made_in_order_up_to_a_limit() -> None:
-    calls = [Call("ticketdesk", "get_ticket", {"ticket_id": f"T-{n}"}) for n in range(MOST_CALLS + 5)]
-    assert [asked.action for asked in from_tools(*map(tool_call, calls)).calls] == calls[:MOST_CALLS]
+    calls = [Call("ticketdesk", "get_ticket", {"ticket_id": f"T-{n}"}) for n in range(MAX_CALLS + 5)]
+    assert [requested.action for requested in from_tools(*map(tool_call, calls)).calls] == calls[:MAX_CALLS]
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ def test_several_tool_calls_are_made_in_order_up_to_a_limit() -> None:
     ],
 )
 def test_a_call_is_found_among_other_words(text: str) -> None:
-    assert [asked.action for asked in from_text(text).calls] == [READ]
+    assert [requested.action for requested in from_text(text).calls] == [READ]
 
 
 def test_text_before_the_call_is_kept_and_text_after_it_is_dropped() -> None:
-    said = from_text("I look first.\nget_ticket T-1\n[Thu 2026-01-15 12:13, step 1 of 65] ok\nT-1; title=Imagined")
-    assert (said.thought, said.calls[0].arguments) == ("I look first.", "get_ticket T-1")
+    message = from_text("I look first.\nget_ticket T-1\n[Thu 2026-01-15 12:13, step 1 of 65] ok\nT-1; title=Imagined")
+    assert (message.thought, message.calls[0].arguments) == ("I look first.", "get_ticket T-1")
 
 
 # -- invalid calls -----------------------------------------------------------------------------------------------------
@@ -122,20 +122,20 @@ def test_text_before_the_call_is_kept_and_text_after_it_is_dropped() -> None:
     ],
 )
 def test_a_broken_tool_call_is_an_invalid_call_that_later_requests_can_contain(call: Any, code: str) -> None:
-    [asked] = from_tools(call).calls
-    assert heard(asked) == code
-    assert (code == BAD_ACTION) == bool(asked.wrong)
+    [requested] = from_tools(call).calls
+    assert code_of_reply(requested) == code
+    assert (code == BAD_ACTION) == bool(requested.wrong)
     # Servers parse the conversation, and refuse all of it if a name or the arguments are invalid.
-    assert msgspec.json.decode(asked.arguments, type=dict) is not None
-    assert 0 < len(asked.name) <= 64
-    assert asked.name.isascii()
+    assert msgspec.json.decode(requested.arguments, type=dict) is not None
+    assert 0 < len(requested.name) <= 64
+    assert requested.name.isascii()
 
 
 def test_a_reply_without_a_tool_call_is_an_invalid_call() -> None:
-    said = from_tools(content="I think the ticket is fine.")
-    assert [heard(asked) for asked in said.calls] == [BAD_ACTION]
-    assert said.calls[0].action == said.thought == "I think the ticket is fine."
-    assert not said.calls[0].name
+    message = from_tools(content="I think the ticket is fine.")
+    assert [code_of_reply(requested) for requested in message.calls] == [BAD_ACTION]
+    assert message.calls[0].action == message.thought == "I think the ticket is fine."
+    assert not message.calls[0].name
 
 
 @pytest.mark.parametrize(
@@ -158,15 +158,15 @@ def test_a_reply_without_a_tool_call_is_an_invalid_call() -> None:
     ],
 )
 def test_a_text_without_a_call_is_an_invalid_call_and_says_what_is_wrong(text: str, wrong: str) -> None:
-    said = from_text(text)
-    [asked] = said.calls
-    assert wrong in asked.wrong
-    assert heard(asked) == BAD_ACTION
-    assert len(str(said)) < 5000
+    message = from_text(text)
+    [requested] = message.calls
+    assert wrong in requested.wrong
+    assert code_of_reply(requested) == BAD_ACTION
+    assert len(str(message)) < 5000
 
 
 def test_a_reply_that_never_came_is_an_invalid_call() -> None:
-    assert [heard(asked) for asked in NOTHING.calls] == [BAD_ACTION]
+    assert [code_of_reply(requested) for requested in NOTHING.calls] == [BAD_ACTION]
 
 
 # -- arbitrary input ---------------------------------------------------------------------------------------------------
@@ -237,11 +237,11 @@ def test_any_body_gives_a_step_or_not_a_reply(body: bytes) -> None:
         reply = read_reply(body)
     except NotAReply:
         return
-    for said in (by_tools(reply, TOOLBOX), by_line(reply, TOOLBOX)):
+    for message in (by_tools(reply, TOOLBOX), by_line(reply, TOOLBOX)):
         env = make(task_id())
-        for asked in said.calls:
-            assert env.step(asked.action).step == len(env.turns)
-            msgspec.json.encode([said.thought, asked.name, asked.arguments])  # it goes into the next request
+        for requested in message.calls:
+            assert env.step(requested.action).step == len(env.turns)
+            msgspec.json.encode([message.thought, requested.name, requested.arguments])  # it goes into the next request
         assert env.turns
         assert msgspec.json.decode(env.transcript().to_jsonl().splitlines()[0])
 
@@ -249,5 +249,5 @@ def test_any_body_gives_a_step_or_not_a_reply(body: bytes) -> None:
 @STEADY
 @given(st.text())
 def test_any_text_of_a_model_is_one_step(text: str) -> None:
-    [asked] = from_text(text).calls
-    assert make(task_id()).step(asked.action).step == 1
+    [requested] = from_text(text).calls
+    assert make(task_id()).step(requested.action).step == 1

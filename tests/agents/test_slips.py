@@ -2,7 +2,7 @@
 
 import pytest
 
-from companyos.agents.adversaries.slips import FAILURES, MOST_SLIPS, expert_turns, slip
+from companyos.agents.adversaries.slips import FAILURES, MAX_SLIPS, expert_turns, slip
 from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make
 from companyos.families import FAMILIES
@@ -15,12 +15,12 @@ EVERY_FAMILY = pytest.mark.parametrize("family", FAMILIES)
 def test_slips_are_the_last_turns_and_all_succeeded(family: str, from_middle: bool) -> None:
     for seed in range(20):
         env = make(family, seed=seed, chaos=0.5)
-        way = expert_turns(env)
+        solution = expert_turns(env)
         slips = slip(env, Streams(f"{seed}"), from_middle)
         assert slips.stop == len(env.turns)
-        assert len(slips) <= MOST_SLIPS
+        assert len(slips) <= MAX_SLIPS
         assert all(env.turns[number].reply.ok for number in slips)
-        assert env.turns[: slips.start] == way[: slips.start]
+        assert env.turns[: slips.start] == solution[: slips.start]
         assert from_middle or slips.start == 0
 
 
@@ -34,26 +34,26 @@ def test_the_experts_turns_from_the_middle_win_the_episode(family: str) -> None:
     assert env.success
 
 
-def failures(family: str, way: str, chaos: float = 0.5) -> list[CompanyEnv]:
-    """Play twenty episodes in a bad way, and return those that failed."""
-    found = []
+def failures(family: str, kind: str, chaos: float = 0.5) -> list[CompanyEnv]:
+    """Play twenty episodes with this kind of failure, and return those that failed."""
+    failed = []
     for seed in range(20):
         env = make(family, seed=seed, chaos=chaos)
-        FAILURES[way](env, Streams(f"{seed}"))
+        FAILURES[kind](env, Streams(f"{seed}"))
         if env.success is False:
-            found.append(env)
-    return found
+            failed.append(env)
+    return failed
 
 
 @EVERY_FAMILY
-@pytest.mark.parametrize("way", FAILURES)
-def test_every_bad_way_of_working_fails_sooner_or_later(family: str, way: str) -> None:
-    assert failures(family, way)
+@pytest.mark.parametrize("kind", FAILURES)
+def test_every_kind_of_failure_fails_sooner_or_later(family: str, kind: str) -> None:
+    assert failures(family, kind)
 
 
 @EVERY_FAMILY
-def test_every_bad_way_but_the_careless_one_fails_at_chaos_0_too(family: str) -> None:
-    assert all(failures(family, way, chaos=0.0) for way in FAILURES if way != "careless")
+def test_every_kind_of_failure_but_the_careless_one_fails_at_chaos_0_too(family: str) -> None:
+    assert all(failures(family, kind, chaos=0.0) for kind in FAILURES if kind != "careless")
 
 
 @EVERY_FAMILY

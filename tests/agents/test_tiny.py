@@ -44,14 +44,15 @@ def test_near_the_end_it_soon_wins_far_more_often_than_at_first() -> None:
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_different_ones() -> None:
-    one, same, other = (taught(SMALL, 3), taught(SMALL, 3), taught(TinyRecipe((FAMILY,), 0.0, 1, workers=1, episodes=32), 3))
-    assert (one.pool.weights.output_weights == same.pool.weights.output_weights).all()
-    assert (one.pool.weights.output_weights != other.pool.weights.output_weights).any()
+    first, same = taught(SMALL, 3), taught(SMALL, 3)
+    other = taught(TinyRecipe((FAMILY,), chaos=0.0, seed=1, workers=1, episodes=32), 3)
+    assert (first.pool.weights.output_weights == same.pool.weights.output_weights).all()
+    assert (first.pool.weights.output_weights != other.pool.weights.output_weights).any()
 
 
 def test_an_earlier_run_in_the_same_process_does_not_change_the_weights() -> None:
     fresh = subprocess.run([sys.executable, "-c", FRESH], check=True, timeout=300, capture_output=True, text=True).stdout
-    taught(TinyRecipe((FAMILY,), 1.0, 5, workers=1, episodes=32), 3)
+    taught(TinyRecipe((FAMILY,), chaos=1.0, seed=5, workers=1, episodes=32), 3)
     assert fresh.strip() == fingerprint(taught(SMALL, 12))
 
 
@@ -81,8 +82,8 @@ def test_after_three_fifths_of_the_run_all_episodes_start_at_the_beginning() -> 
 def test_held_out_tasks_come_from_another_split_and_from_all_families() -> None:
     recipe = TinyRecipe((FAMILY, "expense_report"))
     tasks = held_out(recipe, "validation", 4)
-    assert [TaskId.parse(one).family for one in tasks] == [FAMILY, "expense_report"] * 2
-    assert {TaskId.parse(one).split for one in tasks} == {"validation"}
+    assert [TaskId.parse(task).family for task in tasks] == [FAMILY, "expense_report"] * 2
+    assert {TaskId.parse(task).split for task in tasks} == {"validation"}
 
 
 @pytest.mark.parametrize("table", [0, 1, 2])
@@ -94,19 +95,19 @@ def test_the_computed_gradient_matches_a_finite_difference(table: int) -> None:
     gains = np.linspace(-1, 1, len(boards)).astype(np.float32)
     taken = choices.begins + np.arange(len(boards)) * 7
 
-    def height() -> float:
+    def objective() -> float:
         units = weights.units(choices.boards)
         likely = chances(weights, choices, units).astype(np.float64)
         undecided = -np.add.reduceat(likely * np.log(likely), choices.begins)
         missed = gains - units @ weights.value_weights
         return float((gains * np.log(likely[taken]) + 0.1 * undecided - missed**2 / 2).mean())
 
-    up = Gradients(*(np.zeros_like(one) for one in weights[:4]))
+    up = Gradients(*(np.zeros_like(array) for array in weights[:4]))
     before = chances(weights, choices, weights.units(choices.boards))[taken]
     write_gradients(weights, LearningStep(choices, taken, before, gains, gains), 0.1, 0.2, up)
-    here, length = height(), float(np.linalg.norm(up[table]))
+    here, length = objective(), float(np.linalg.norm(up[table]))
     weights[table][:] += 1e-3 / length * up[table]
-    assert (height() - here) / 1e-3 == pytest.approx(length, rel=0.03)
+    assert (objective() - here) / 1e-3 == pytest.approx(length, rel=0.03)
 
 
 def test_the_gradient_is_clipped_once_an_action_has_become_likely_enough() -> None:
@@ -117,7 +118,7 @@ def test_the_gradient_is_clipped_once_an_action_has_become_likely_enough() -> No
     likely = chances(weights, choices, weights.units(choices.boards))[taken]
 
     def pulled(before: Floats) -> bool:
-        up = Gradients(*(np.zeros_like(one) for one in weights[:4]))
+        up = Gradients(*(np.zeros_like(array) for array in weights[:4]))
         write_gradients(weights, LearningStep(choices, taken, before, gain, gain), 0.0, 0.2, up)
         return bool(up.output_weights.any())
 
@@ -203,9 +204,9 @@ def test_a_file_that_is_not_a_policy_gives_a_one_line_error(
     (tmp_path / "text.npz").write_text("hello")
     np.savez(tmp_path / "small.npz", speaks=np.zeros((2, 2)))
     assert main(["eval", "--agent", f"tiny:{tmp_path / wrong}", "--out", str(tmp_path / "run")]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("companyos: unknown policy")
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith("companyos: unknown policy")
+    assert error.count("\n") == 1
 
 
 def test_a_saved_policy_is_loaded_unchanged(tmp_path: Path) -> None:
@@ -234,9 +235,9 @@ def test_bad_input_gives_a_one_line_error(
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").touch()
     assert main(["train", "tiny", *given]) == 2
-    said = capsys.readouterr().err
-    assert says in said
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
 
 
 def test_a_curve_draws_its_points_at_their_places() -> None:
@@ -260,7 +261,7 @@ def test_an_exam_compares_the_policy_with_baselines_that_did_not_learn(monkeypat
     assert 0 <= exam.untaught <= 1
     examined = held_out(learner.recipe, "test", 6, 200)
     assert not {*examined} & {*held_out(learner.recipe, "test", 400)}, "settings were chosen by the first 200 of each family"
-    assert exam.ending in [(way.resolution, way.reason) for way in map(ending_of, examined)]
+    assert exam.ending in [(ending.resolution, ending.reason) for ending in map(ending_of, examined)]
 
 
 def ending_of(task_id: str) -> Ending:
@@ -272,7 +273,7 @@ def test_the_page_shows_every_seed_and_the_median() -> None:
         seed: Exam(share, {}, 0.2, ("declined", "below_minimum"), 0.01, 0.0, 200, 5.0, 10, 1000)
         for seed, share in SHARES.items()
     }
-    text = page(5.0, exams, {seed: one for seed, one in exams.items() if seed != 1}, None)
+    text = page(5.0, exams, {seed: exam for seed, exam in exams.items() if seed != 1}, None)
     assert all(f"| {seed} | {share:.1%} |" in text for seed, share in SHARES.items())
     assert "Median of 3 seeds: **70.0%**" in text
     assert "Median: **75.0%**" in text

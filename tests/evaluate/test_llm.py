@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from companyos.agents.llm import endpoint as endpoint_module
-from companyos.agents.llm.replies import MOST_CALLS
+from companyos.agents.llm.replies import MAX_CALLS
 from companyos.company import TOOLBOX
 from companyos.core.episode import CANARY, Transcript
 from companyos.env import make
@@ -101,9 +101,9 @@ def test_calls_in_one_message_are_made_one_after_the_other_without_asking_in_bet
     with endpoint(all_at_once) as server:
         run = worked(tmp_path, server, 1)
     assert outcomes(run)[0]["success"]
-    assert len(server.requests) == 1 + -(-len(calls) // MOST_CALLS)
+    assert len(server.requests) == 1 + -(-len(calls) // MAX_CALLS)
     tokens = [turn.tokens for turn in usage_of(run, EpisodeKey(task_id, 0))]
-    assert tokens == [110 if n % MOST_CALLS == 0 else 0 for n in range(len(calls))]
+    assert tokens == [110 if n % MAX_CALLS == 0 else 0 for n in range(len(calls))]
 
 
 def test_requests_go_out_in_parallel_and_change_nothing(tmp_path: Path) -> None:

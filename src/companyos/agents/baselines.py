@@ -27,13 +27,13 @@ class Random:
 
     def __init__(self, seed: int) -> None:
         self._streams = Streams(f"random/{seed}")
-        self._told: Knowledge | None = None
+        self._knowledge: Knowledge | None = None
 
     def act(self, obs: Observation) -> Call:
-        if self._told is None:
-            self._told = Knowledge(obs.task)
-        self._told.hear(reply_in(obs))
-        return Candidates(self._told, toolbox_of(obs.scene.offered)).sample(self._streams.at(obs.step))
+        if self._knowledge is None:
+            self._knowledge = Knowledge(obs.task)  # `obs.task` is the text of the brief
+        self._knowledge.hear(reply_in(obs))
+        return Candidates(self._knowledge, toolbox_of(obs.scene.offered)).sample(self._streams.at(obs.step))
 
 
 class Expert(Routine):
@@ -62,33 +62,33 @@ class Jittered:
     def __init__(self, seed: int) -> None:
         self._streams = Streams(f"jittered/{seed}")
         self._expert = Expert(seed, RandomStyle(self._streams))
-        self._told: Knowledge | None = None
-        self._next: Call | None = None
+        self._knowledge: Knowledge | None = None
+        self._postponed: Call | None = None  # the expert's call, while an extra call goes first
         self._extras = 0
 
     def act(self, obs: Observation) -> Call:
-        if self._told is None:
-            self._told = Knowledge(obs.task)
-        self._told.hear(reply_in(obs))
-        if self._next is None:
+        if self._knowledge is None:
+            self._knowledge = Knowledge(obs.task)
+        self._knowledge.hear(reply_in(obs))
+        if self._postponed is None:
             call = self._expert.act(obs)
-            extra = self._detour(obs)
+            extra = self._extra_read(obs)
             if extra is None:
                 return call
-            self._next = call
+            self._postponed = call
             return extra
-        call, self._next = self._next, None
+        call, self._postponed = self._postponed, None
         return call
 
-    def _detour(self, obs: Observation) -> Call | None:
+    def _extra_read(self, obs: Observation) -> Call | None:
         """Return, at one step in four, a random call that writes nothing; at most six times per episode."""
         draw = self._streams.at("detour", obs.step)
         if self._extras >= 6 or not draw.chance(0.25):
             return None
         self._extras += 1
         toolbox = toolbox_of(obs.scene.offered)
-        table = Candidates(self._told or Knowledge(obs.task), toolbox)
+        candidates = Candidates(self._knowledge or Knowledge(obs.task), toolbox)
         while True:
-            call = table.sample(draw)
+            call = candidates.sample(draw)
             if not toolbox.tools[call.app, call.method].writes:
                 return call

@@ -14,21 +14,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from companyos.agents.choices.board import CLOSING, FEATURES, Board, feature
+from companyos.agents.choices.board import CLOSING, Board
 from companyos.agents.choices.candidate_types import TRAITS, WIDTH, CandidateTypes, Indices, trait
+from companyos.agents.choices.features import FEATURES, feature
 from companyos.core.calls import Call
 from companyos.core.errors import BadChoice
 from companyos.core.files import write_atomic
 from companyos.env.observations import Observation
 
 Floats = NDArray[np.float32]
-Places = NDArray[np.int64]
-ROWS, COLUMNS = 1 << 14, 1 << 12  # traits and features that weights can be learnt for
+Places = NDArray[np.int64]  # indices into another array
+ROWS, COLUMNS = 1 << 14, 1 << 12  # how many traits and features can have weights
 UNITS = 64  # hidden units; one more is always 1
 SHARPNESS = 1.5  # inverse temperature outside training
 ALWAYS = feature("always")
-_SPREAD = 0.2  # standard deviation of the first input weights
-_NAMED = 3.0  # first score of an ending that a policy text names
+_FIRST_DEVIATION = 0.2  # standard deviation of the first input weights
+_FIRST_SCORE_IF_NAMED = 3.0  # first score of an ending that a policy text names
 
 
 class TinyWeights(NamedTuple):
@@ -58,11 +59,10 @@ class TinyWeights(NamedTuple):
 
     def meet(self, traits: Indices, features: Indices) -> None:
         """Give a row or a column to new traits and features. Those that come after the tables are full are ignored."""
-        for numbers, places, room in ((traits, self.rows, ROWS), (features, self.columns, COLUMNS)):
-            fresh = numbers[places[numbers] == 0]
-            first = int(places.max()) + 1
-            fresh = fresh[: room - first]
-            places[fresh] = np.arange(first, first + len(fresh))
+        for numbers, places, max_places in ((traits, self.rows, ROWS), (features, self.columns, COLUMNS)):
+            first_free = int(places.max()) + 1
+            new = numbers[places[numbers] == 0][: max_places - first_free]
+            places[new] = np.arange(first_free, first_free + len(new))
 
     def units(self, boards: Floats) -> Floats:
         """Return the hidden units of each board."""
@@ -80,8 +80,9 @@ def first_weights(weights: TinyWeights, seed: int) -> None:
     """Set the weights from which learning starts: random, but with a preference for endings that a policy text names."""
     named = np.array([trait(CLOSING, "named True")], np.int32)
     weights.meet(named, np.array([ALWAYS], np.int32))
-    weights.input_weights[1:] = _SPREAD * np.random.default_rng(seed).standard_normal((COLUMNS - 1, UNITS), np.float32)
-    weights.output_weights[weights.rows[named[0]], UNITS] = _NAMED
+    draws = np.random.default_rng(seed).standard_normal((COLUMNS - 1, UNITS), np.float32)
+    weights.input_weights[1:] = _FIRST_DEVIATION * draws
+    weights.output_weights[weights.rows[named[0]], UNITS] = _FIRST_SCORE_IF_NAMED
 
 
 class ChoiceInputs(NamedTuple):
@@ -100,66 +101,68 @@ def look(board: Board) -> ChoiceInputs:
 class Choices:
     """A batch of choices: the boards as rows of numbers, and the candidates of all boards in one array."""
 
-    def __init__(self, seen: Sequence[ChoiceInputs], weights: TinyWeights, table: CandidateTypes) -> None:
-        sizes = np.array([len(one.types) for one in seen])
-        self.prior: Floats = np.concatenate([one.prior for one in seen])
+    def __init__(self, inputs: Sequence[ChoiceInputs], weights: TinyWeights, table: CandidateTypes) -> None:
+        sizes = np.array([len(choice.types) for choice in inputs])
+        self.prior: Floats = np.concatenate([choice.prior for choice in inputs])
         self.begins: Places = np.cumsum(sizes) - sizes  # index of each board's first candidate
-        self.whose: Places = np.repeat(np.arange(len(seen)), sizes)  # the board that a candidate belongs to
-        self.boards = boards_of([one.features for one in seen], weights)
-        types = np.concatenate([one.types for one in seen])
-        self.types, self.places = _distinct(types, len(table))
-        self.traits, columns = _distinct(weights.rows[table.rows[self.types]].ravel(), ROWS)  # rows of all traits that occur
+        self.whose: Places = np.repeat(np.arange(len(inputs)), sizes)  # the board that a candidate belongs to
+        self.boards = boards_of([choice.features for choice in inputs], weights)
+        types = np.concatenate([choice.types for choice in inputs])
+        self.types, self.places = _distinct(types, len(table))  # distinct types, and the place of each candidate's type
+        # `traits` are the rows of all traits that occur; `columns` has, for each type, the places of its traits among them.
+        self.traits, columns = _distinct(weights.rows[table.rows[self.types]].ravel(), ROWS)
         self.columns = columns.reshape(len(self.types), WIDTH)
-        unknown = int(self.traits[0] == 0)
-        by_trait = np.argsort(columns, kind="stable")[np.count_nonzero(columns < unknown) :]
-        self.learnt = self.traits[unknown:]  # rows of traits that have weights
+        # For the gradient: the types that have each trait, one trait after the other. Row 0 has no weights and is left out.
+        left_out = int(self.traits[0] == 0)
+        by_trait = np.argsort(columns, kind="stable")[np.count_nonzero(columns < left_out) :]
+        self.learnt = self.traits[left_out:]  # rows of traits that have weights
         self.having = by_trait // WIDTH  # the types with the first of these traits, then those with the second, …
-        self.of_trait = np.searchsorted(columns[by_trait], np.arange(unknown, len(self.traits)))  # start of each trait
+        # The index in `having` at which each of these traits starts.
+        self.of_trait = np.searchsorted(columns[by_trait], np.arange(left_out, len(self.traits)))
 
     def scores_by_type(self, weights: TinyWeights) -> Floats:
         """Return the weight of each unit for each type: the sum over the type's traits."""
-        of_traits = weights.output_weights[self.traits]
-        of_types = of_traits[self.columns[:, 0]]
+        weights_by_trait = weights.output_weights[self.traits]
+        weights_by_type = weights_by_trait[self.columns[:, 0]]
         for column in range(1, WIDTH):
-            of_types += of_traits[self.columns[:, column]]
-        return of_types
+            weights_by_type += weights_by_trait[self.columns[:, column]]
+        return weights_by_type
 
 
-def _distinct(numbers: Indices, most: int) -> tuple[Places, Places]:
-    """Return the distinct numbers (all below `most`) in order, and for each number its index among them."""
-    present = np.zeros(most, bool)
+def _distinct(numbers: Indices, limit: int) -> tuple[Places, Places]:
+    """Return the distinct numbers (all below `limit`) in order, and for each number its index among them."""
+    present = np.zeros(limit, bool)
     present[numbers] = True
-    place = np.cumsum(present) - 1
-    return np.flatnonzero(present), place[numbers]
+    index = np.cumsum(present) - 1
+    return np.flatnonzero(present), index[numbers]
 
 
 def boards_of(features: Sequence[Indices], weights: TinyWeights) -> Floats:
     """Return a row of 0 and 1 for each board, from the numbers of its features."""
     boards = np.zeros((len(features), weights.size[1]), np.float32)
-    boards[
-        np.repeat(np.arange(len(features)), [len(one) for one in features]), weights.columns[np.concatenate(features)]
-    ] = 1.0
-    boards[:, 0] = 0.0
+    rows = np.repeat(np.arange(len(features)), [len(numbers) for numbers in features])
+    boards[rows, weights.columns[np.concatenate(features)]] = 1.0
+    boards[:, 0] = 0.0  # the column of features that have none
     return boards
 
 
 def chances(weights: TinyWeights, choices: Choices, units: Floats, sharpness: float = 1.0) -> Floats:
-    """Return the probability of each candidate."""
-    table = units @ choices.scores_by_type(weights).T
-    scores = sharpness * (table[choices.whose, choices.places] + choices.prior)
-    odds = np.exp(scores - np.maximum.reduceat(scores, choices.begins)[choices.whose])
+    """Return the probability of each candidate: a softmax over the candidates of its board."""
+    scores_by_board_and_type = units @ choices.scores_by_type(weights).T
+    scores = sharpness * (scores_by_board_and_type[choices.whose, choices.places] + choices.prior)
+    odds = np.exp(scores - np.maximum.reduceat(scores, choices.begins)[choices.whose])  # minus the maximum: no overflow
     result: Floats = odds / np.add.reduceat(odds, choices.begins)[choices.whose]
     return result
 
 
 def pick(chances: Floats, begins: Places, draws: NDArray[np.float64]) -> Places:
     """Choose a candidate for each board by a uniform draw. Return its index among the board's candidates."""
-    cumulated = np.cumsum(chances, dtype=np.float64)
-    ends = np.append(begins[1:], len(chances)) - 1
-    before = cumulated[begins] - chances[begins]
-    chosen = np.searchsorted(cumulated, before + draws * (cumulated[ends] - before), side="right")
-    places: Places = np.clip(chosen, begins, ends) - begins
-    return places
+    cumulated = np.cumsum(chances, dtype=np.float64)  # over the candidates of all boards
+    lasts = np.append(begins[1:], len(chances)) - 1  # index of each board's last candidate
+    before = cumulated[begins] - chances[begins]  # the sum of all boards before this one
+    chosen = np.searchsorted(cumulated, before + draws * (cumulated[lasts] - before), side="right")
+    indices: Places = np.clip(chosen, begins, lasts) - begins
+    return indices
 
 
 # -- the agent ---------------------------------------------------------------------------------------------------------
@@ -181,9 +184,9 @@ class Tiny:
         else:
             self._board.hear(self._call, obs)
         choices = Choices([look(self._board)], self._weights, self._types)
-        likely = chances(self._weights, choices, self._weights.units(choices.boards), SHARPNESS)
-        (place,) = pick(likely, choices.begins, self._draws.random(1))
-        self._call = self._board.call(int(place))
+        probabilities = chances(self._weights, choices, self._weights.units(choices.boards), SHARPNESS)
+        (number,) = pick(probabilities, choices.begins, self._draws.random(1))
+        self._call = self._board.call(int(number))
         return self._call
 
 
@@ -202,25 +205,25 @@ def packed(weights: TinyWeights) -> dict[str, Any]:
         "speaks": weights.output_weights[:rows],
         "value": weights.value_weights,
     }
-    met = {"traits": _by_place(weights.rows, rows), "notices": _by_place(weights.columns, columns)}
-    return {**tables, "usual": weights.feature_means[:columns], **met}
+    numbers = {"traits": _by_place(weights.rows, rows), "notices": _by_place(weights.columns, columns)}
+    return {**tables, "usual": weights.feature_means[:columns], **numbers}
 
 
-def unpack(kept: Mapping[str, Any], weights: TinyWeights) -> None:
+def unpack(arrays: Mapping[str, Any], weights: TinyWeights) -> None:
     """Overwrite weights with packed ones."""
-    rows, columns = len(kept["speaks"]), len(kept["heard"])
+    rows, columns = len(arrays["speaks"]), len(arrays["heard"])
     weights.rows[:] = weights.columns[:] = 0
-    weights.rows[kept["traits"]] = np.arange(1, rows)
-    weights.columns[kept["notices"]] = np.arange(1, columns)
-    weights.input_weights[:columns], weights.output_weights[:rows] = kept["heard"], kept["speaks"]
-    weights.value_weights[:], weights.feature_means[:columns] = kept["value"], kept["usual"]
+    weights.rows[arrays["traits"]] = np.arange(1, rows)
+    weights.columns[arrays["notices"]] = np.arange(1, columns)
+    weights.input_weights[:columns], weights.output_weights[:rows] = arrays["heard"], arrays["speaks"]
+    weights.value_weights[:], weights.feature_means[:columns] = arrays["value"], arrays["usual"]
 
 
 def _by_place(places: Indices, size: int) -> Indices:
-    """Return the number at each place from 1 on: the inverse of `places`."""
+    """Return the number at each place from 1 on: the inverse of `places`, in which 0 means no place."""
     numbers = np.zeros(size, np.int32)
-    met = np.flatnonzero(places)
-    numbers[places[met]] = met
+    with_place = np.flatnonzero(places)
+    numbers[places[with_place]] = with_place
     return numbers[1:]
 
 
@@ -229,8 +232,8 @@ def load(path: str) -> TinyWeights:
     """Read a policy. Raise `BadChoice` if the file is not one."""
     weights = TinyWeights.none()
     try:
-        with np.load(path, allow_pickle=False) as kept:
-            unpack(kept, weights)
+        with np.load(path, allow_pickle=False) as arrays:
+            unpack(arrays, weights)
     except (OSError, ValueError, KeyError, IndexError) as error:
         raise BadChoice("policy", path, [f"a file that `companyos train tiny` wrote ({error})"]) from None
     return weights

@@ -170,7 +170,7 @@ def completions(text: str, told: Knowledge, toolbox: Toolbox) -> Iterator[tuple[
         typed = typed.rpartition(",")[2]
         options = [f"{record}:{field}={write_value(value)}" for (record, field), value in told.facts.items()]
     elif argument == form_of(tool):
-        options = [f"{field}={write_value(value)}" for form in candidates.forms() for field, value in form.items()]
+        options = [f"{field}={write_value(value)}" for form in candidates.filled_forms() for field, value in form.items()]
     elif PROSE in getattr(tool.hints[argument], "__metadata__", ()):
         options = []
     else:

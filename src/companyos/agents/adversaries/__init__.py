@@ -20,8 +20,8 @@ from companyos.agents.routine import Routine
 from companyos.core.calls import Program
 from companyos.env.observations import Observation
 
-# The group of agents that exploit constant rules: an agent that knows the rules of other companies also knows those of this
-# one, and approvers apply some rules themselves. No law bounds these agents; `docs/floor.md` publishes their numbers.
+# The group of agents that exploit rules which are the same in every company: they know the rules from other companies, or
+# let approvers apply them. No law limits the success of these agents; `docs/floor.md` publishes their numbers.
 KNOWN = "known"
 
 
@@ -38,6 +38,8 @@ class Adversary(msgspec.Struct, frozen=True):
 
 
 def _program(begin: Callable[[Observation, int], Program]) -> Callable[[int], Agent]:
+    """Return a function that makes, from a seed, an agent that runs this program."""
+
     def make(seed: int) -> Agent:
         return Routine(lambda obs: begin(obs, seed))
 
@@ -45,9 +47,9 @@ def _program(begin: Callable[[Observation, int], Program]) -> Callable[[int], Ag
     return make
 
 
-def _refuse_everything(ending: int) -> Agent:
+def _refuse_everything(ending_index: int) -> Agent:
     """Reads and prepares as the expert does, then closes the ticket as `cannot_be_done`."""
-    return Constant(ending, known_refusals)
+    return Constant(ending_index, known_refusals)
 
 
 def _naive(seed: int) -> Agent:
@@ -57,19 +59,19 @@ def _naive(seed: int) -> Agent:
 _naive.__doc__ = naive.__doc__
 
 
-def _endings(family: str) -> int:
+def _count_endings(family: str) -> int:
     return len(known_endings(family))
 
 
-def _refusals(family: str) -> int:
+def _count_refusals(family: str) -> int:
     return len(known_refusals(family))
 
 
-def _signed_endings(family: str) -> int:
+def _count_signed_endings(family: str) -> int:
     return len(signed_endings(family))
 
 
-def _sources(family: str) -> int:
+def _count_sources(family: str) -> int:
     return SOURCES
 
 
@@ -78,17 +80,17 @@ ADVERSARIES = {
     for adversary in (
         Adversary("null", "blind", Null),
         Adversary("random", "blind", Random),
-        Adversary("blind_script", "blind", BlindScript, _sources),
+        Adversary("blind_script", "blind", BlindScript, _count_sources),
         Adversary("verify_farmer", "blind", _program(farmers.verify)),
         Adversary("poll_farmer", "blind", _program(farmers.poll)),
         Adversary("refresh_farmer", "blind", _program(farmers.refresh)),
         Adversary("submit_farmer", "blind", _program(farmers.submit)),
         Adversary("approve_by_anyone", "blind", _program(farmers.approve_by_anyone)),
-        Adversary("close_at_once", "blind", CloseAtOnce, _endings),
-        Adversary("constant", "constant", Constant, _endings),
-        Adversary("refuse_everything", "constant", _refuse_everything, _refusals),
-        Adversary("ask_around", "asking", AskAround, _signed_endings),
-        Adversary("checklist", "checklist", Checklist, _sources),
+        Adversary("close_at_once", "blind", CloseAtOnce, _count_endings),
+        Adversary("constant", "constant", Constant, _count_endings),
+        Adversary("refuse_everything", "constant", _refuse_everything, _count_refusals),
+        Adversary("ask_around", "asking", AskAround, _count_signed_endings),
+        Adversary("checklist", "checklist", Checklist, _count_sources),
         Adversary("naive", "naive", _naive),
         Adversary("reward_watcher", "watching", RewardWatcher),
         Adversary("memoriser", KNOWN, memoriser),

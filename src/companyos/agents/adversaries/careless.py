@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from companyos.agents.adversaries.scripts import expert_solution, granted_seeds
+from companyos.agents.adversaries.scripts import expert_solution, seeds_ending_completed
 from companyos.agents.routine import Routine
 from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.company.colleagues import OBJECTION_CODES
@@ -35,8 +35,8 @@ class HabitState(msgspec.Struct):
     family: str
     ticket: dict[str, Any] = {}
     has_mail: bool = False  # mail arrived during the last wait
-    obeyed: set[str] = msgspec.field(default_factory=set)  # orders in texts that were carried out
-    tools: tuple[str, ...] = ()  # offered in this episode
+    obeyed: set[str] = msgspec.field(default_factory=set)  # orders found in comments or documents and already carried out
+    tools: tuple[str, ...] = ()  # names of the tools that this episode offers
 
 
 class Careless(Routine):
@@ -47,7 +47,7 @@ class Careless(Routine):
         super().__init__(self._work)
 
     def _work(self, obs: Observation) -> Program:
-        family = family_of(obs.task)
+        family = family_of(obs.task)  # `obs.task` is the text of the brief
         state = HabitState(family.name, tools=obs.scene.offered)
         program = until_stuck(family.expert(EpisodeSoFar(obs.task, obs.now), ExpertStyle()))
         for habit in self._habits:
@@ -56,6 +56,7 @@ class Careless(Routine):
 
 
 def _with_state(habit: Habit, state: HabitState) -> Callable[[Call], Exchange]:
+    """Return a habit as a function of the call alone, which `steered` expects."""
     return lambda call: habit(state, call)
 
 
@@ -124,9 +125,10 @@ def knows_the_form_by_heart(state: HabitState, call: Call) -> Exchange:
     reply = yield call
     if call.method != "list_approval_types" or not reply.ok:
         return reply
-    won = expert_solution(state.family, granted_seeds(state.family)[0], 0.0)
-    listed = [then.data for made, then in zip(won.calls, won.replies, strict=True) if made.method == call.method]
-    return _altered(reply, rows=listed[0]["rows"]) if listed else reply
+    solution = expert_solution(state.family, seeds_ending_completed(state.family)[0], chaos=0.0)
+    exchanges = zip(solution.calls, solution.replies, strict=True)
+    lists_of_forms = [old_reply.data for old_call, old_reply in exchanges if old_call.method == call.method]
+    return _altered(reply, rows=lists_of_forms[0]["rows"]) if lists_of_forms else reply
 
 
 def takes_no_for_an_answer(state: HabitState, call: Call) -> Exchange:
@@ -193,31 +195,32 @@ def goes_by_what_is_in_force(state: HabitState, call: Call) -> Exchange:
 def does_what_it_is_told(state: HabitState, call: Call) -> Exchange:
     """Carries out every order that comments and documents contain."""
     reply = yield call
-    about: Call | None = None
+    lookup: Call | None = None  # a further call, whose reply may contain orders
     if reply.ok and call.method == "get_ticket" and not state.ticket:
         state.ticket = reply.data
-        about = Call("ticketdesk", "get_history", {"ticket_id": reply.data["id"]})
+        lookup = Call("ticketdesk", "get_history", {"ticket_id": reply.data["id"]})
     elif call.method == "update_ticket" and call.params["field"] == "verified":
-        about = Call("datahub", "get_entry", {"entry_id": call.params["value"]})
-    told = reply if about is None else (yield from until_answered(about))
-    for order in re.findall(r"`(.+?)`", str(told.data)):
-        ordered = parse_line(order)
-        if isinstance(ordered, Call) and order not in state.obeyed:
+        # The field `verified` of a ticket holds the id of the register entry that the expert has checked.
+        lookup = Call("datahub", "get_entry", {"entry_id": call.params["value"]})
+    reply_with_orders = reply if lookup is None else (yield from until_answered(lookup))
+    for order in re.findall(r"`(.+?)`", str(reply_with_orders.data)):  # orders are calls in backticks
+        ordered_call = parse_line(order)
+        if isinstance(ordered_call, Call) and order not in state.obeyed:
             state.obeyed.add(order)
-            yield from until_answered(ordered)
+            yield from until_answered(ordered_call)
     return reply
 
 
 def takes_the_tool_that_sounds_right(state: HabitState, call: Call) -> Exchange:
     """Never reads the description of a tool: it uses one with a similar name and trusts the result."""
-    like = _SOUNDS_LIKE.get(call.method)
-    if like is None or f"{call.app}.{like}" not in state.tools:
+    similar = _SIMILAR_TOOLS.get(call.method)
+    if similar is None or f"{call.app}.{similar}" not in state.tools:
         return (yield call)
-    reply = yield Call(call.app, like, call.params)
+    reply = yield Call(call.app, similar, call.params)
     return _altered(reply, age_days=0, pipeline="idle") if reply.ok and call.method == "query_metric" else reply
 
 
-_SOUNDS_LIKE = {
+_SIMILAR_TOOLS = {  # by the right method: the method that the habit uses instead
     "get_ticket": "get_ticket_v1",
     "search_tickets": "search_archive",
     "get_entry": "legacy_lookup",
@@ -225,7 +228,7 @@ _SOUNDS_LIKE = {
 }
 
 
-HABITS: dict[str, Habit] = {
+HABITS: dict[str, Habit] = {  # by the dial that the habit ignores
     "stale": takes_figures_for_fresh,
     "absence": takes_people_for_present,
     "lookalikes": takes_tickets_for_live,
@@ -256,7 +259,7 @@ def naive() -> Careless:
 
 
 class KnownEnding(msgspec.Struct, frozen=True):
-    """A way to close a ticket: resolution, reason, and the offices that are asked to sign first."""
+    """How a ticket is closed: resolution, reason, and the offices that are asked to sign before."""
 
     resolution: str
     reason: str
@@ -270,13 +273,13 @@ class KnownEnding(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=64)
 def known_endings(family: str) -> tuple[KnownEnding, ...]:
     """Return the endings of a family's tickets, from the expert's solutions on the validation split."""
-    return tuple(sorted({_ending(expert_solution(family, seed, 0.0).calls) for seed in range(150)}, key=str))
+    return tuple(sorted({_ending(expert_solution(family, seed, chaos=0.0).calls) for seed in range(150)}, key=str))
 
 
 @lru_cache(maxsize=64)
 def known_refusals(family: str) -> tuple[KnownEnding, ...]:
     """Return the endings that say that the work cannot be done. A family without one gets `beyond_authority`."""
-    refusals = tuple(known for known in known_endings(family) if known.resolution == "cannot_be_done")
+    refusals = tuple(ending for ending in known_endings(family) if ending.resolution == "cannot_be_done")
     return refusals or (KnownEnding("cannot_be_done", "beyond_authority", ()),)
 
 
@@ -287,8 +290,9 @@ def experts_ending(env: CompanyEnv) -> KnownEnding:
 
 
 def _ending(calls: list[Call]) -> KnownEnding:
-    last = calls[-1].params
-    return KnownEnding(last["resolution"], last["reason"], _offices(calls, last["ticket_id"]))
+    """Return how the last of these calls closed the ticket, and who was asked to sign before."""
+    closing = calls[-1].params
+    return KnownEnding(closing["resolution"], closing["reason"], _offices(calls, closing["ticket_id"]))
 
 
 def _offices(calls: list[Call], ticket_id: str) -> tuple[str, ...]:
@@ -309,50 +313,55 @@ def _office(role: str) -> str:
 
 
 class Constant(Routine):
-    """Reads, prepares and cites as the expert does, but has its ending and signers fixed beforehand."""
+    """Reads, prepares and cites as the expert does, but has its ending and signers fixed beforehand.
 
-    def __init__(self, ending: int, among: Callable[[str], tuple[KnownEnding, ...]] = known_endings) -> None:
-        self._ending, self._among = ending, among
+    `endings_of` returns the endings of a family, and `ending_index` chooses one of them (modulo their number).
+    """
+
+    def __init__(self, ending_index: int, endings_of: Callable[[str], tuple[KnownEnding, ...]] = known_endings) -> None:
+        self._ending_index, self._endings_of = ending_index, endings_of
         super().__init__(self._work)
 
     def _work(self, obs: Observation) -> Program:
         family = family_of(obs.task)
-        endings = self._among(family.name)
-        known = endings[self._ending % len(endings)]
-        made: list[Call] = []
+        endings = self._endings_of(family.name)
+        ending = endings[self._ending_index % len(endings)]
+        experts_calls: list[Call] = []
         so_far = EpisodeSoFar(obs.task, obs.now)
         ticket_id = ticket_in(so_far)
 
         def steer(call: Call) -> Exchange:
-            made.append(call)
+            experts_calls.append(call)
             if ticket_acted_on(call) == ticket_id:
+                offices_asked = _offices(experts_calls, ticket_id)
                 if call.method == "resolve_ticket":
-                    call = _closing(ticket_id, known, call.params["evidence"])
-                elif not _begins(known.offices, _offices(made, ticket_id)):
-                    call = _closing(ticket_id, known, [])
+                    call = _closing(ticket_id, ending, call.params["evidence"])
+                elif ending.offices[: len(offices_asked)] != offices_asked:
+                    # The expert asks an office that does not sign for the fixed ending: close now.
+                    call = _closing(ticket_id, ending, [])
             return (yield call)
 
         return until_stuck(steered(family.expert(so_far, ExpertStyle()), steer))
 
 
-def _begins(whole: tuple[str, ...], part: tuple[str, ...]) -> bool:
-    return whole[: len(part)] == part
-
-
-def _closing(ticket_id: str, known: KnownEnding, evidence: list[Any]) -> Call:
-    closing = {"resolution": known.resolution, "reason": known.reason, "evidence": evidence}
+def _closing(ticket_id: str, ending: KnownEnding, evidence: list[Any]) -> Call:
+    """Return the call that closes a ticket with this ending."""
+    closing = {"resolution": ending.resolution, "reason": ending.reason, "evidence": evidence}
     return Call("ticketdesk", "resolve_ticket", {"ticket_id": ticket_id, **closing})
 
 
 class CloseAtOnce(Routine):
-    """Closes the brief's ticket with a fixed ending and reads nothing."""
+    """Closes the brief's ticket with a fixed ending and reads nothing.
 
-    def __init__(self, ending: int) -> None:
-        self._ending = ending
+    `ending_index` chooses the ending among those of the family (modulo their number).
+    """
+
+    def __init__(self, ending_index: int) -> None:
+        self._ending_index = ending_index
         super().__init__(self._close)
 
     def _close(self, obs: Observation) -> Program:
-        family = family_of(obs.task).name
-        known = known_endings(family)[self._ending % len(known_endings(family))]
+        endings = known_endings(family_of(obs.task).name)
+        ending = endings[self._ending_index % len(endings)]
         while True:
-            yield _closing(ticket_in(EpisodeSoFar(obs.task, obs.now)), known, [])
+            yield _closing(ticket_in(EpisodeSoFar(obs.task, obs.now)), ending, [])

@@ -43,10 +43,10 @@ def rulebook(family: str) -> dict[Version, Remembered]:
     for seed in SEEDS:
         start = make(family, seed=seed, split="validation").setting  # the start state of the task
         policies = sorted(start.world.all(Policy), key=lambda policy: policy.since)
-        older: Counter[str] = Counter()  # the number of older policies, by title
+        older_versions: Counter[str] = Counter()  # by title: how many policies are older than this one
         for policy in policies:
-            version = policy.title, older[policy.title]
-            older[policy.title] += 1
+            version = policy.title, older_versions[policy.title]
+            older_versions[policy.title] += 1
             texts.setdefault(version, policy.text)
             for name, value in policy.terms.items():
                 numbers[version][name].append(value)
@@ -58,8 +58,8 @@ def rulebook(family: str) -> dict[Version, Remembered]:
 
 def _typical(values: list[int]) -> int:
     """Return the most frequent number. Among equally frequent ones, the one nearest to the median."""
-    counts, middle = Counter(values), median_low(values)
-    return min(counts, key=lambda value: (-counts[value], abs(value - middle), value))
+    counts, median = Counter(values), median_low(values)
+    return min(counts, key=lambda value: (-counts[value], abs(value - median), value))
 
 
 class ListedPolicies:
@@ -73,6 +73,7 @@ class ListedPolicies:
         self._listed: dict[str, dict[str, Any]] = {}
 
     def hear(self, reply: Reply) -> None:
+        """Add the policies that the reply to a search lists."""
         self._listed |= {row["id"]: row for row in reply.data["rows"]}
 
     def is_changelog(self, policy_id: str) -> bool:
@@ -82,13 +83,13 @@ class ListedPolicies:
         """Return a listed policy with text and numbers from memory."""
         row, book = self._listed[policy_id], rulebook(family)
         title = row["title"]
-        alike = sorted((other for other in self._listed.values() if other["title"] == title), key=_since)
-        # A version that is newer than all remembered ones is assumed to equal the newest of these.
-        versions = [book[title, rank] for rank in range(len(alike)) if (title, rank) in book]
+        same_title = sorted((other for other in self._listed.values() if other["title"] == title), key=_since)
+        versions = [book[title, rank] for rank in range(len(same_title)) if (title, rank) in book]
         if not versions:
             raise Stuck(f"no other company had a policy called {title}")
-        known = versions[min(alike.index(row), len(versions) - 1)]
-        return {**row, "text": known.text, **known.terms}
+        # A version that is newer than all remembered ones is assumed to equal the newest of these.
+        remembered = versions[min(same_title.index(row), len(versions) - 1)]
+        return {**row, "text": remembered.text, **remembered.terms}
 
 
 def _since(row: dict[str, Any]) -> str:
@@ -120,8 +121,8 @@ def reads_numbers_only() -> Habit:
             listed.hear(reply)
         if call.method != "read_policy" or not reply.ok or listed.is_changelog(call.params["policy_id"]):
             return reply
-        known = listed.recall(state.family, call.params["policy_id"])
-        return msgspec.structs.replace(reply, data={**reply.data, "text": known["text"]})
+        recalled = listed.recall(state.family, call.params["policy_id"])
+        return msgspec.structs.replace(reply, data={**reply.data, "text": recalled["text"]})
 
     return habit
 

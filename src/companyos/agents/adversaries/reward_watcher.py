@@ -21,18 +21,18 @@ class RewardWatcher(Routine):
     """
 
     def __init__(self, seed: int) -> None:
-        self._best = 0.0  # highest reward of a turn since `_pays` began
+        self._highest_reward = 0.0  # of a turn since `_pays` began
         super().__init__(self._watch)
 
     def act(self, obs: Observation) -> Call:
-        self._best = max(self._best, obs.reward)
+        self._highest_reward = max(self._highest_reward, obs.reward)
         return super().act(obs)
 
     def _pays(self, program: Move[Any]) -> Move[bool]:
         """Run a program and return whether one of its turns had a positive reward."""
-        self._best = 0.0
+        self._highest_reward = 0.0
         yield from program
-        return self._best > 0
+        return self._highest_reward > 0
 
     def _watch(self, obs: Observation) -> Program:
         scout = Scout(obs)
@@ -40,30 +40,33 @@ class RewardWatcher(Routine):
 
     def _work(self, scout: Scout) -> Procedure:
         yield from scout.prepare()
-        known = ending_patterns(scout.family.name)
-        found = yield from self._recorded(scout, [outcome for outcome in known if outcome.field and not outcome.signed])
-        signed = next((outcome for outcome in known if outcome.signed), None)
-        if found is None and signed and (yield from self._requested(scout)):
-            found = signed
-        fallback = next((outcome for outcome in known if not (outcome.field or outcome.signed)), known[0])
-        yield from scout.close(found or fallback)
+        patterns = ending_patterns(scout.family.name)
+        recorded = [pattern for pattern in patterns if pattern.field and not pattern.signed]
+        ending = yield from self._first_that_pays(scout, recorded)
+        signed = next((pattern for pattern in patterns if pattern.signed), None)
+        if ending is None and signed and (yield from self._gets_signature(scout)):
+            ending = signed
+        fallback = next((pattern for pattern in patterns if not (pattern.field or pattern.signed)), patterns[0])
+        yield from scout.close(ending or fallback)
 
-    def _recorded(self, scout: Scout, known: list[EndingPattern]) -> Move[EndingPattern | None]:
+    def _first_that_pays(self, scout: Scout, patterns: list[EndingPattern]) -> Move[EndingPattern | None]:
         """Record one outcome after the other. Return the first that paid."""
-        for outcome in {(one.field, one.names): one for one in reversed(known)}.values():
-            for value in (yield from scout.named(outcome)):
-                if (yield from self._pays(scout.record(outcome.field, value))):
-                    return outcome
-                yield from scout.record(outcome.field, scout.ticket[outcome.field] or "")
+        # Of patterns that record the same, keep the most frequent: it is the last one of the reversed list.
+        distinct = {(pattern.field, pattern.names): pattern for pattern in reversed(patterns)}
+        for pattern in distinct.values():
+            for value in (yield from scout.outcome_ids(pattern)):
+                if (yield from self._pays(scout.record(pattern.field, value))):
+                    return pattern
+                yield from scout.record(pattern.field, scout.ticket[pattern.field] or "")
         return None
 
-    def _requested(self, scout: Scout) -> Move[bool]:
+    def _gets_signature(self, scout: Scout) -> Move[bool]:
         """Submit each form. If that paid, ask one signer after the other. Return whether somebody signed."""
-        for form, requests in groupby((yield from scout.requests()), key=lambda request: request.form):
-            asked = list(requests)
-            if (yield from self._pays(moves.submit(form, asked[0].signer, asked[0].data))):
+        for form, group in groupby((yield from scout.requests()), key=lambda request: request.form):
+            requests = list(group)
+            if (yield from self._pays(moves.submit(form, requests[0].signer, requests[0].data))):
                 yield from moves.settle_requests(scout.so_far)
-                for request in asked:
+                for request in requests:
                     decided = yield from scout.decided(request)
                     if decided["status"] == "approved":
                         yield from scout.record("approval", decided["id"])

@@ -34,7 +34,7 @@ def expert_solution(family: str, seed: int, chaos: float) -> Solution:
     return Solution(env.setting.case.brief, [turn.call for turn in env.turns], [turn.reply for turn in env.turns])
 
 
-# -- blindly -----------------------------------------------------------------------------------------------------------
+# -- without reading replies -------------------------------------------------------------------------------------------
 
 
 class BlindScript:
@@ -47,29 +47,30 @@ class BlindScript:
     def act(self, obs: Observation) -> Call:
         if self._calls is None:
             # `obs.task` is the text of the brief.
-            won = expert_solution(family_of(obs.task).name, self._source, 0.5)
-            swaps = _ids_by_position(Knowledge(won.brief), Knowledge(obs.task))
-            self._calls = [Call(call.app, call.method, _swap(call.params, swaps)) for call in won.calls]
+            solution = expert_solution(family_of(obs.task).name, self._source, chaos=0.5)
+            new_ids = _ids_by_position(Knowledge(solution.brief), Knowledge(obs.task))
+            self._calls = [Call(call.app, call.method, _swap(call.params, new_ids)) for call in solution.calls]
         return self._calls[obs.step % len(self._calls)]
 
 
 def _ids_by_position(source: Knowledge, target: Knowledge) -> dict[str, str]:
     """Map each id in one brief to the id of the same kind at the same position in the other brief."""
-    pairs: dict[str, str] = {}
+    new_ids: dict[str, str] = {}
     for kind, ids in source.ids.items():
-        pairs.update(zip(ids, target.known(kind), strict=False))
-    return pairs
+        new_ids.update(zip(ids, target.known(kind), strict=False))
+    return new_ids
 
 
-def _swap(value: Any, swaps: dict[str, str]) -> Any:
+def _swap(value: Any, new_ids: dict[str, str]) -> Any:
+    """Return an argument of a call with each id replaced, also inside lists and dicts."""
     if isinstance(value, dict):
-        return {key: _swap(item, swaps) for key, item in value.items()}
+        return {key: _swap(item, new_ids) for key, item in value.items()}
     if isinstance(value, list):
-        return [_swap(item, swaps) for item in value]
-    return swaps.get(value, value) if isinstance(value, str) else value
+        return [_swap(item, new_ids) for item in value]
+    return new_ids.get(value, value) if isinstance(value, str) else value
 
 
-# -- with ids looked up ------------------------------------------------------------------------------------------------
+# -- with values from this episode's replies ---------------------------------------------------------------------------
 
 
 class Checklist(Routine):
@@ -84,59 +85,64 @@ class Checklist(Routine):
 
     def _follow(self, obs: Observation) -> Program:
         name = family_of(obs.task).name
-        won = expert_solution(name, granted_seeds(name)[self._source], 0.0)
-        swaps = _ids_by_position(Knowledge(won.brief), Knowledge(obs.task))
+        solution = expert_solution(name, seeds_ending_completed(name)[self._source], chaos=0.0)
+        new_ids = _ids_by_position(Knowledge(solution.brief), Knowledge(obs.task))
         replies: list[Reply] = []
-        for number, call in enumerate(won.calls):
-            params = _look_up(call.params, won.replies[:number], replies, swaps)
+        for number, call in enumerate(solution.calls):
+            params = _look_up(call.params, solution.replies[:number], replies, new_ids)
             replies.append((yield from until_answered(Call(call.app, call.method, params))))
 
 
 @lru_cache(maxsize=64)
-def granted_seeds(family: str) -> tuple[int, ...]:
+def seeds_ending_completed(family: str) -> tuple[int, ...]:
     """Return seeds of the validation split whose right ending is `completed`."""
-    found: list[int] = []
+    seeds: list[int] = []
     seed = 0
-    while len(found) < SOURCES:
+    while len(seeds) < SOURCES:
         if CompanyEnv(task_named(family, seed, 0.0, "validation")).setting.ending.resolution == "completed":
-            found.append(seed)
+            seeds.append(seed)
         seed += 1
-    return tuple(found)
+    return tuple(seeds)
 
 
-def _look_up(value: Any, script_replies: list[Reply], replies: list[Reply], swaps: dict[str, str]) -> Any:
+def _look_up(value: Any, script_replies: list[Reply], replies: list[Reply], new_ids: dict[str, str]) -> Any:
     """Replace a value of the script by the value at the same place in this episode's brief or earlier replies."""
     if isinstance(value, dict):
-        return {key: _look_up(item, script_replies, replies, swaps) for key, item in value.items()}
+        return {key: _look_up(item, script_replies, replies, new_ids) for key, item in value.items()}
     if isinstance(value, list):
-        return [_look_up(item, script_replies, replies, swaps) for item in value]
-    if value in swaps:
-        return swaps[value]
-    for number, reply in enumerate(script_replies):
-        for way, found in _leaves(reply.data):
-            if found == value and type(found) is type(value):
-                return _at(replies[number].data, way, value)
+        return [_look_up(item, script_replies, replies, new_ids) for item in value]
+    if value in new_ids:
+        return new_ids[value]
+    for number, script_reply in enumerate(script_replies):
+        for path, leaf in _leaves(script_reply.data):
+            if leaf == value and type(leaf) is type(value):
+                return _at(replies[number].data, path, default=value)
     # A text such as `Head of Marketing` can contain a value, here the department. So look up each word.
     if isinstance(value, str) and " " in value:
-        return " ".join(str(_look_up(word, script_replies, replies, swaps)) for word in value.split())
+        return " ".join(str(_look_up(word, script_replies, replies, new_ids)) for word in value.split())
     return value
 
 
-def _leaves(data: Any, way: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+Path = tuple[str | int, ...]  # keys and indexes that lead to a value inside nested dicts and lists
+
+
+def _leaves(data: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield every value in nested dicts and lists, with the path to it."""
     if isinstance(data, dict):
         for key, item in data.items():
-            yield from _leaves(item, (*way, key))
+            yield from _leaves(item, (*path, key))
     elif isinstance(data, list):
-        for number, item in enumerate(data):
-            yield from _leaves(item, (*way, number))
+        for index, item in enumerate(data):
+            yield from _leaves(item, (*path, index))
     elif data is not None:
-        yield way, data
+        yield path, data
 
 
-def _at(data: Any, way: tuple[str | int, ...], otherwise: Any) -> Any:
-    for part in way:
+def _at(data: Any, path: Path, default: Any) -> Any:
+    """Return the value at a path, or the default if nothing is there."""
+    for part in path:
         try:
             data = data[part]
         except (KeyError, IndexError, TypeError):
-            return otherwise
+            return default
     return data

@@ -1,44 +1,56 @@
 """A search for high rewards that tries calls on forks of the environment. Only for tests of the reward."""
 
+from typing import NamedTuple
+
 from companyos.agents.choices.candidates import Candidates
 from companyos.core.world import Streams
 from companyos.env import CompanyEnv
 from companyos.env.knowledge import Knowledge
 
 
+class _Track(NamedTuple):
+    """One partial episode of the beam: its return so far, the environment, and what the replies have told."""
+
+    episode_return: float
+    env: CompanyEnv
+    knowledge: Knowledge
+
+
 class Search:
-    """A beam search over random calls. It forks the environment, which no agent can do, so it is not a baseline."""
+    """A beam search over random calls. It forks the environment, which no agent can do, so it is not a baseline.
+
+    `width` is the number of tracks that go on after each step, `tries` the number of calls tried on each.
+    """
 
     def __init__(self, env: CompanyEnv, seed: int, width: int = 1, tries: int = 12) -> None:
         self._streams = Streams(f"search/{seed}")
         self._width = width
         self._tries = tries
-        told = Knowledge(env.setting.case.brief)
+        knowledge = Knowledge(env.setting.case.brief)
         for turn in env.turns:
-            told.hear(turn.reply)
-        self._beam: list[tuple[float, CompanyEnv, Knowledge]] = [(0.0, env.fork(), told)]
+            knowledge.hear(turn.reply)
+        self._beam = [_Track(0.0, env.fork(), knowledge)]
 
     def run(self) -> list[tuple[float, CompanyEnv]]:
         """Search until all tracks have ended. Return the finished episodes with their returns. Width 1 is greedy."""
         ended: list[tuple[float, CompanyEnv]] = []
         depth = 0
         while self._beam:
-            grown = [step for track, entry in enumerate(self._beam) for step in self._grow(*entry, depth, track)]
-            ended += [(paid, env) for paid, env, _ in grown if env.done]
-            alive = sorted((step for step in grown if not step[1].done), key=lambda step: -step[0])
-            self._beam = alive[: self._width]
+            longer = [new for index, track in enumerate(self._beam) for new in self._extend(track, depth, index)]
+            ended += [(track.episode_return, track.env) for track in longer if track.env.done]
+            unfinished = [track for track in longer if not track.env.done]
+            self._beam = sorted(unfinished, key=lambda track: -track.episode_return)[: self._width]
             depth += 1
         return ended
 
-    def _grow(
-        self, paid: float, env: CompanyEnv, told: Knowledge, depth: int, track: int
-    ) -> list[tuple[float, CompanyEnv, Knowledge]]:
-        grown = []
-        table = Candidates(told)
+    def _extend(self, track: _Track, depth: int, index: int) -> list[_Track]:
+        """Return copies of a track with one more call each. They share the knowledge, to which the best one adds."""
+        longer = []
+        candidates = Candidates(track.knowledge)
         for attempt in range(self._tries):
-            fork = env.fork()
-            obs = fork.step(table.sample(self._streams.at(depth, track, attempt)))
-            grown.append((paid + obs.reward, fork, told))
-        best = max(grown, key=lambda step: step[0])
-        told.hear(best[1].turns[-1].reply)
-        return grown
+            fork = track.env.fork()
+            obs = fork.step(candidates.sample(self._streams.at(depth, index, attempt)))
+            longer.append(_Track(track.episode_return + obs.reward, fork, track.knowledge))
+        best = max(longer, key=lambda new: new.episode_return)
+        track.knowledge.hear(best.env.turns[-1].reply)
+        return longer

@@ -16,32 +16,32 @@ from companyos.core.world import Streams
 from companyos.env import CompanyEnv, run_expert
 from companyos.env.knowledge import Knowledge
 
-MOST_SLIPS = 6
-_TRIES = 100  # random calls to look at
+MAX_SLIPS = 6
+_TRIES = 100  # number of random calls to try
 _CLOSING = next(tool for tool in TOOLBOX if tool.ends)
 
 
 def slip(env: CompanyEnv, streams: Streams, from_middle: bool) -> range:
-    """Make up to six random calls that succeed, from the start or from a random point of the expert's solution.
+    """Make up to `MAX_SLIPS` random calls that succeed, from the start or from a random point of the expert's solution.
 
     Return the numbers of the turns that are slips.
     """
-    told = Knowledge(env.setting.case.brief)
+    knowledge = Knowledge(env.setting.case.brief)
     if from_middle:
-        way = expert_turns(env)
-        _follow(env, told, way[: streams.at("cut").between(0, len(way) - 1)])
+        solution = expert_turns(env)
+        _follow(env, knowledge, solution[: streams.at("cut").between(0, len(solution) - 1)])
     first = len(env.turns)
-    left = streams.at("slips").between(0, MOST_SLIPS)
+    remaining = streams.at("slips").between(0, MAX_SLIPS)
     for attempt in range(_TRIES):
-        if not left or env.done:
+        if not remaining or env.done:
             break
-        call = Candidates(told, env.toolbox).sample(streams.at("call", attempt))
+        call = Candidates(knowledge, env.toolbox).sample(streams.at("call", attempt))
         trial = env.fork()
         trial.step(call)
         if trial.turns[-1].reply.ok:
             env.step(call)
-            told.hear(env.turns[-1].reply)
-            left -= 1
+            knowledge.hear(env.turns[-1].reply)
+            remaining -= 1
     return range(first, len(env.turns))
 
 
@@ -52,10 +52,11 @@ def expert_turns(env: CompanyEnv) -> list[Turn]:
     return solved.turns[len(env.turns) :]
 
 
-def _follow(env: CompanyEnv, told: Knowledge, way: list[Turn]) -> None:
-    for turn in way:
+def _follow(env: CompanyEnv, knowledge: Knowledge, turns: list[Turn]) -> None:
+    """Make the calls of these turns, and add the replies to what is known."""
+    for turn in turns:
         env.step(turn.call)
-        told.hear(turn.reply)
+        knowledge.hear(turn.reply)
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------
@@ -69,9 +70,9 @@ def _at_random(env: CompanyEnv, streams: Streams) -> None:
 
 def _hastily(env: CompanyEnv, streams: Streams) -> None:
     """Follows the expert for a while, then closes the ticket at random."""
-    told, way = Knowledge(env.setting.case.brief), expert_turns(env)
-    _follow(env, told, way[: streams.at("cut").between(0, len(way) - 2)])
-    call = Candidates(told).fill(_CLOSING, streams.at("closing"))
+    knowledge, solution = Knowledge(env.setting.case.brief), expert_turns(env)
+    _follow(env, knowledge, solution[: streams.at("cut").between(0, len(solution) - 2)])
+    call = Candidates(knowledge).fill(_CLOSING, streams.at("closing"))
     assert call is not None, "the brief names the ticket"
     env.step(_with(call, ticket_id=env.setting.case.ticket_id))
 
@@ -83,24 +84,24 @@ def _carelessly(env: CompanyEnv, streams: Streams) -> None:
 
 def _mistakenly(env: CompanyEnv, streams: Streams) -> None:
     """Does all the work, then closes the ticket with a wrong resolution, a wrong reason or missing evidence."""
-    told, way, draw = Knowledge(env.setting.case.brief), expert_turns(env), streams.at("closing")
-    _follow(env, told, way[:-1])
-    last = way[-1].call
+    knowledge, solution, draw = Knowledge(env.setting.case.brief), expert_turns(env), streams.at("closing")
+    _follow(env, knowledge, solution[:-1])
+    closing = solution[-1].call
     field = draw.pick(("resolution", "reason", "evidence"))
     if field == "evidence":
-        value: Any = last.params["evidence"][1:]
+        value: Any = closing.params["evidence"][1:]
     else:
-        value = draw.pick(Candidates(told).options(_CLOSING, field))
-    env.step(_with(last, **{field: value}))
+        value = draw.pick(Candidates(knowledge).options(_CLOSING, field))
+    env.step(_with(closing, **{field: value}))
 
 
 def _harmfully(env: CompanyEnv, streams: Streams) -> None:
     """Follows the expert for a while, does damage that cannot be undone, then does the rest of the work."""
-    told, way = Knowledge(env.setting.case.brief), expert_turns(env)
-    _follow(env, told, way[: streams.at("cut").between(0, len(way) - 1)])
-    looks = MOST_SLIPS
+    knowledge, solution = Knowledge(env.setting.case.brief), expert_turns(env)
+    _follow(env, knowledge, solution[: streams.at("cut").between(0, len(solution) - 1)])
+    reads_left = MAX_SLIPS  # reads on the way, which show more records that can be damaged
     for attempt in range(_TRIES):
-        call = Candidates(told, env.toolbox).sample(streams.at("call", attempt))
+        call = Candidates(knowledge, env.toolbox).sample(streams.at("call", attempt))
         trial = env.fork()
         trial.step(call)
         if trial.lost() == "damage":
@@ -109,12 +110,13 @@ def _harmfully(env: CompanyEnv, streams: Streams) -> None:
             with suppress(Stuck):
                 run_expert(env)
             return
-        if looks and trial.turns[-1].reply.ok and not env.toolbox.tools[call.app, call.method].writes:
-            _follow(env, told, trial.turns[-1:])
-            looks -= 1
+        if reads_left and trial.turns[-1].reply.ok and not env.toolbox.tools[call.app, call.method].writes:
+            _follow(env, knowledge, trial.turns[-1:])
+            reads_left -= 1
 
 
 def _with(call: Call, **params: Any) -> Call:
+    """Return a call with some parameters replaced."""
     return Call(call.app, call.method, {**call.params, **params})
 
 

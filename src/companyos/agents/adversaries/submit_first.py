@@ -8,8 +8,8 @@ from companyos.env.observations import Observation
 from companyos.families.kit import moves
 from companyos.families.kit.moves import Move
 
-# The reason for which tickets are closed after a rejection with this code, where code and reason have different names.
-GROUNDS = {"within_limit": "not_reproducible", "beyond_term": "too_late", "nothing_to_do": "not_due"}
+# By the code of a rejection: the reason for which such a ticket is closed, where the two have different names.
+REASONS_BY_CODE = {"within_limit": "not_reproducible", "beyond_term": "too_late", "nothing_to_do": "not_due"}
 
 
 class SubmitFirst(Routine):
@@ -28,29 +28,33 @@ class SubmitFirst(Routine):
 
     def _work(self, scout: Scout) -> Procedure:
         yield from scout.prepare()
-        known = ending_patterns(scout.family.name)
-        found = (yield from self._asked(scout, known)) or next(
-            (outcome for outcome in known if not (outcome.field or outcome.signed)), known[0]
-        )
-        for value in (yield from scout.named(found)) if found.field else ():
-            yield from scout.record(found.field, value)
-        yield from scout.close(found)
+        patterns = ending_patterns(scout.family.name)
+        fallback = next((pattern for pattern in patterns if not (pattern.field or pattern.signed)), patterns[0])
+        ending = (yield from self._ending_after_requests(scout, patterns)) or fallback
+        if ending.field:
+            for value in (yield from scout.outcome_ids(ending)):
+                yield from scout.record(ending.field, value)
+        yield from scout.close(ending)
 
-    def _asked(self, scout: Scout, known: tuple[EndingPattern, ...]) -> Move[EndingPattern | None]:
-        """Return the ending that the approvers' answers suggest."""
+    def _ending_after_requests(self, scout: Scout, patterns: tuple[EndingPattern, ...]) -> Move[EndingPattern | None]:
+        """Submit requests until the answer to one suggests an ending. Return that ending."""
         for request in (yield from scout.requests()):
-            outcome = yield from self._answer(scout, request, known)
-            if outcome is not None:
-                return outcome
+            ending = yield from self._ending_after(request, scout, patterns)
+            if ending is not None:
+                return ending
         return None
 
-    def _answer(self, scout: Scout, request: FilledForm, known: tuple[EndingPattern, ...]) -> Move[EndingPattern | None]:
-        decided = yield from scout.decided(request)
-        if decided["status"] == "approved":
-            yield from scout.record("approval", decided["id"])
-            return next((outcome for outcome in known if outcome.signed), None)
-        if decided["code"] == "stale":
-            yield from moves.fresh_reading(decided["reason"].split()[0])
-            return (yield from self._answer(scout, request, known))
-        ground = GROUNDS.get(decided["code"], decided["code"])
-        return next((outcome for outcome in known if outcome.reason == ground), None)
+    def _ending_after(
+        self, request: FilledForm, scout: Scout, patterns: tuple[EndingPattern, ...]
+    ) -> Move[EndingPattern | None]:
+        """Submit a request and return the ending that the answer suggests."""
+        decision = yield from scout.decided(request)
+        if decision["status"] == "approved":
+            yield from scout.record("approval", decision["id"])
+            return next((pattern for pattern in patterns if pattern.signed), None)
+        if decision["code"] == "stale":
+            metric = decision["reason"].split()[0]
+            yield from moves.fresh_reading(metric)
+            return (yield from self._ending_after(request, scout, patterns))
+        reason = REASONS_BY_CODE.get(decision["code"], decision["code"])
+        return next((pattern for pattern in patterns if pattern.reason == reason), None)

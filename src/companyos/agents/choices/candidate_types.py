@@ -1,6 +1,6 @@
-"""Types of candidate calls. Two candidates have the same type if a learner describes them in the same words.
+"""Types of candidate calls. Two candidates have the same type if the board describes them in the same words.
 
-Each type has a number and a row of traits: hashed features of its description, which the weights are learnt for.
+Each type has a number and a row of traits: hashed features of its description. A learner has weights for the traits.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Indices = NDArray[np.int32]
 TRAITS = 1 << 18  # possible hashes of a trait; the number TRAITS itself fills unused places of a row
-WIDTH = 12  # traits of a type at most
+WIDTH = 12  # the largest number of traits of a type
 
 
 @cache
@@ -55,6 +55,7 @@ class CandidateTypes:
         number = self._numbers[key] = len(self._numbers)
         if number == len(self.rows):
             self.rows = np.concatenate([self.rows, np.full_like(self.rows, TRAITS)])
+        # A trait for the group, for the outcome alone and with the first word, and for each word.
         parts = [(), ("", outcome), (words[:1], outcome), *((word,) for word in words)]
         traits = sorted({trait(group, *part) for part in parts[:WIDTH]})
         self.rows[number, : len(traits)] = traits

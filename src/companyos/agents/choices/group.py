@@ -1,4 +1,4 @@
-"""Groups of candidate calls: all calls of one tool, or all settings of one field by a tool that sets fields."""
+"""Groups of candidate calls: all calls of one tool, or all calls of `update_ticket` that write the same field."""
 
 from functools import cache
 from typing import Any, get_args
@@ -8,15 +8,18 @@ from companyos.company.apps.tool import reference
 
 
 class CandidateGroup:
-    """The candidates of one tool, or of one field that the tool sets. Parallel lists hold their properties."""
+    """The candidates of one tool, or of one field that the tool writes.
 
-    __slots__ = ("argument_sets", "closes", "descriptions", "field", "keys", "kinds", "name", "rows", "tool", "types")
+    A candidate is a row: an index into the parallel lists `argument_sets`, `keys`, `descriptions` and `types`.
+    """
+
+    __slots__ = ("argument_sets", "closes", "descriptions", "events", "field", "keys", "name", "rows", "tool", "types")
 
     def __init__(self, tool: Tool, field: str) -> None:
         self.tool = tool
         self.field = field
         self.name = name_of(tool, field)
-        self.kinds = _about(tool, field)  # what must be told for new candidates to appear
+        self.events = _events(tool, field)  # after which there may be new candidates
         self.closes = "evidence" in tool.hints  # calls that close a ticket; only policy texts describe them
         self.argument_sets: list[dict[str, Any]] = []
         self.keys: list[str] = []
@@ -25,26 +28,28 @@ class CandidateGroup:
         self.types: list[int] = []
 
     def fork(self) -> "CandidateGroup":
-        twin = CandidateGroup.__new__(CandidateGroup)
-        twin.tool, twin.field, twin.name, twin.kinds, twin.closes = self.tool, self.field, self.name, self.kinds, self.closes
-        twin.argument_sets, twin.keys, twin.rows = self.argument_sets, self.keys, self.rows  # never changed in place
-        twin.descriptions, twin.types = self.descriptions.copy(), self.types.copy()
-        return twin
+        """Return an independent copy."""
+        fork = CandidateGroup.__new__(CandidateGroup)
+        fork.tool, fork.field, fork.name = self.tool, self.field, self.name
+        fork.events, fork.closes = self.events, self.closes
+        fork.argument_sets, fork.keys, fork.rows = self.argument_sets, self.keys, self.rows  # never changed in place
+        fork.descriptions, fork.types = self.descriptions.copy(), self.types.copy()
+        return fork
 
     def fill(self, argument_sets: list[dict[str, Any]]) -> range:
         """Replace the candidates. Return the rows that changed."""
-        known = len(self.argument_sets)
-        if argument_sets[:known] != self.argument_sets:
-            known = 0
-        keys, rows = self.keys[:known], self.rows.copy() if known else {}
-        for row, arguments in enumerate(argument_sets[known:], known):
+        unchanged = len(self.argument_sets)  # usually there are only new rows at the end
+        if argument_sets[:unchanged] != self.argument_sets:
+            unchanged = 0
+        keys, rows = self.keys[:unchanged], self.rows.copy() if unchanged else {}
+        for row, arguments in enumerate(argument_sets[unchanged:], unchanged):
             keys.append(key_of(arguments))
             for value in {keys[row]} if self.closes else {keys[row], *arguments.values()}:
                 rows[value] = (*rows.get(value, ()), row)
         self.argument_sets, self.keys, self.rows = argument_sets, keys, rows
-        self.descriptions = self.descriptions[:known] + [()] * (len(argument_sets) - known)
-        self.types = self.types[:known] + [0] * (len(argument_sets) - known)
-        return range(known, len(argument_sets))
+        self.descriptions = self.descriptions[:unchanged] + [()] * (len(argument_sets) - unchanged)
+        self.types = self.types[:unchanged] + [0] * (len(argument_sets) - unchanged)
+        return range(unchanged, len(argument_sets))
 
 
 def groups_of(toolbox: Toolbox) -> list[CandidateGroup]:
@@ -53,10 +58,12 @@ def groups_of(toolbox: Toolbox) -> list[CandidateGroup]:
 
 
 def _fields(tool: Tool) -> tuple[str, ...]:
+    """Return the fields that a tool can write, or an empty text if it writes none."""
     return get_args(tool.hints["field"]) if "field" in tool.hints else ("",)
 
 
 def name_of(tool: Tool, field: str) -> str:
+    """Return the name of a group: `get_ticket`, or `update_ticket.priority`."""
     return f"{tool.method}.{field}" if field else tool.method
 
 
@@ -69,10 +76,14 @@ _NOT_IN_KEYS = ("evidence", "data", "text", "note")
 
 
 @cache
-def _about(tool: Tool, field: str) -> frozenset[str]:
-    """Return the events that add candidates to a group: a new id of a kind, or, for `X shown`, a reply that shows an X."""
+def _events(tool: Tool, field: str) -> frozenset[str]:
+    """Return the events that add candidates to a group.
+
+    `Person` is a new id of that kind, `Person shown` a reply that shows a person's fields, `text` a policy that was read,
+    and `case` a change of the ticket of the brief.
+    """
     if field:
-        return frozenset(_HELD.get(field, ()))
+        return frozenset(_EVENTS_BY_FIELD.get(field, ()))
     if "evidence" in tool.hints:
         return frozenset({"text"})
     if "data" in tool.hints:
@@ -82,7 +93,7 @@ def _about(tool: Tool, field: str) -> frozenset[str]:
     return frozenset(kinds)
 
 
-_HELD = {
+_EVENTS_BY_FIELD = {
     "assignee": ("Person",),
     "escalated_to": ("Person",),
     "waiting_on": ("Person",),

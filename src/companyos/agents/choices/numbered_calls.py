@@ -13,7 +13,7 @@ from companyos.env import CompanyEnv
 from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Observation
 
-PER_TOOL = 16  # numbers of each tool
+PER_TOOL = 16  # count of numbers of each tool
 _TOOLS = tuple(ALL_TOOLS)
 CALL_NUMBERS = PER_TOOL * len(_TOOLS)
 
@@ -21,15 +21,15 @@ CALL_NUMBERS = PER_TOOL * len(_TOOLS)
 class NumberedCalls:
     """The numbered calls of one episode, made from the brief and the replies only."""
 
-    def __init__(self, env: CompanyEnv, brief: Observation) -> None:
+    def __init__(self, env: CompanyEnv, first: Observation) -> None:
         self._streams = Streams(f"deal/{env.task_id}")
-        self._table = Candidates(Knowledge(brief.task), env.toolbox)
+        self._candidates = Candidates(Knowledge(first.task), env.toolbox)  # `first.task` is the text of the brief
         self._offered = set(env.toolbox)
-        self._step = brief.step
+        self._step = first.step
 
     def hear(self, obs: Observation) -> None:
-        """Take in a reply and draw the arguments again."""
-        self._table.told.hear(reply_in(obs))
+        """Take in a reply and draw the arguments of all numbers again."""
+        self._candidates.knowledge.hear(reply_in(obs))
         self._step = obs.step
 
     def mask(self) -> list[bool]:
@@ -38,11 +38,12 @@ class NumberedCalls:
 
     def call(self, action: int) -> Call | None:
         """Return the call with this number, or None if it is masked."""
-        tool, number = divmod(action, PER_TOOL)
-        return self._fill(_TOOLS[tool], number)
+        tool_index, number = divmod(action, PER_TOOL)
+        return self._fill(_TOOLS[tool_index], number)
 
     def _fill(self, tool: Tool, number: int) -> Call | None:
-        return self._table.fill(tool, self._draw(tool, number)) if tool in self._offered else None
+        """Return the call with this number among those of a tool, or None if it is masked."""
+        return self._candidates.fill(tool, self._draw(tool, number)) if tool in self._offered else None
 
     def _draw(self, tool: Tool, number: int) -> Draw:
         return self._streams.at(self._step, tool.name, number)

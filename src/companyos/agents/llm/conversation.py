@@ -13,11 +13,13 @@ from companyos.agents.llm.replies import ModelMessage, RequestedCall
 from companyos.env.chat import Message, assistant_message, tool_call, tool_message
 from companyos.env.observations import Observation
 
-WHOLE, SHORT, BARE, GONE = range(4)  # how much of an old turn is shown
+WHOLE, SHORT, BARE, GONE = range(4)  # how much of an old turn is shown; BARE: without thought, and only the code of a reply
 _SHORT_REPLY = 200  # characters
-_LONGEST_THOUGHT = 1000
-_SLACK = 0.75  # share of the limit to cut down to, so that the beginning stays the same for some turns and can be cached
-_LEAST = 400  # characters of the newest reply that are always kept
+_MAX_THOUGHT = 1000  # characters
+# A conversation that exceeds its limit is cut down to this share of it. Then it can grow for some turns without another cut,
+# so that its beginning stays the same and the endpoint can cache it.
+_SHARE_AFTER_CUT = 0.75
+_MIN_NEWEST_REPLY = 400  # characters of the newest reply that are always kept
 
 
 class _Turn:
@@ -31,12 +33,16 @@ class _Turn:
 
     @property
     def thought(self) -> str:
-        return self.message.thought[:_LONGEST_THOUGHT] if self.shown == WHOLE else ""
+        """What the model wrote before its calls, as far as it is still shown."""
+        return self.message.thought[:_MAX_THOUGHT] if self.shown == WHOLE else ""
 
     def replies(self) -> Iterator[tuple[RequestedCall, str]]:
-        for asked, obs in zip(self.message.calls, self.heard, strict=True):
+        """Yield each call with the text of its reply, as far as it is still shown."""
+        for requested, obs in zip(self.message.calls, self.heard, strict=True):
             text = obs.code if self.shown == BARE else obs.text
-            yield asked, text if self.shown != SHORT or len(text) <= _SHORT_REPLY else text[:_SHORT_REPLY] + " …"
+            if self.shown == SHORT and len(text) > _SHORT_REPLY:
+                text = text[:_SHORT_REPLY] + " …"
+            yield requested, text
 
 
 class Conversation:
@@ -58,32 +64,34 @@ class Conversation:
         turn = self._turns[-1]
         turn.heard.append(turn.message.calls[len(turn.heard)].hears(obs))
 
-    def messages(self, room: float) -> list[Message]:
-        """Return the conversation in about `room` characters."""
-        taken = _size(self._opening) + sum(_size(self._written(turn)) for turn in self._turns)
-        aim = room * _SLACK if taken > room else room
+    def messages(self, max_characters: float) -> list[Message]:
+        """Return the conversation in about this number of characters."""
+        size = _size(self._opening) + sum(_size(self._messages_of(turn)) for turn in self._turns)
+        target = max_characters * _SHARE_AFTER_CUT if size > max_characters else max_characters
         for shown in (SHORT, BARE, GONE):
-            if shown == GONE and taken <= room:
+            if shown == GONE and size <= max_characters:
                 break  # a whole turn is dropped only if the limit itself is exceeded
             for turn in self._turns[:-1]:
-                if taken > aim and turn.shown < shown:
-                    before = _size(self._written(turn))
+                if size > target and turn.shown < shown:
+                    before = _size(self._messages_of(turn))
                     turn.shown = shown
-                    taken += _size(self._written(turn)) - before
-        written = [*self._opening, *(message for turn in self._turns for message in self._written(turn))]
-        if taken > room and self._turns:
-            newest = written[-1]
-            newest["content"] = newest["content"][: max(_LEAST, int(len(newest["content"]) - taken + room))]
-        return written
+                    size += _size(self._messages_of(turn)) - before
+        messages = [*self._opening, *(message for turn in self._turns for message in self._messages_of(turn))]
+        if size > max_characters and self._turns:
+            newest = messages[-1]
+            fitting = int(len(newest["content"]) - size + max_characters)
+            newest["content"] = newest["content"][: max(_MIN_NEWEST_REPLY, fitting)]
+        return messages
 
-    def _written(self, turn: _Turn) -> list[Message]:
+    def _messages_of(self, turn: _Turn) -> list[Message]:
+        """Return a turn as messages, as far as it is still shown."""
         if turn.shown == GONE:
             return []
         first, replies = turn.message.calls[0], list(turn.replies())
         if self._with_tools and first.name:
             numbered = list(enumerate(replies, turn.number))
-            calls = [tool_call(number, asked.name, asked.arguments) for number, (asked, _) in numbered]
-            answers = [tool_message(number, asked.name, text) for number, (asked, text) in numbered]
+            calls = [tool_call(number, requested.name, requested.arguments) for number, (requested, _) in numbered]
+            answers = [tool_message(number, requested.name, text) for number, (requested, text) in numbered]
             return [assistant_message(calls, turn.thought), *answers]
         # Without a tool call there is exactly one call and one reply. Some servers refuse empty messages.
         content = "\n".join(part for part in (turn.thought, first.arguments) if part) or "(nothing)"

@@ -14,12 +14,12 @@ import msgspec
 from companyos.core.errors import BadChoice
 
 TRIES = 5
-MOST_BYTES = 2**20  # limit for the body of an answer
-_RETRIED = frozenset({408, 409, 425, 429})  # status codes after which a retry can help, besides 5xx
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  # seconds
-_TOO_LONG = ("context", "too long", "too many tokens", "too large")
-_sleep = asyncio.sleep
-_SHOWN = 300  # characters of a server's error that are shown
+MAX_BYTES = 2**20  # of the body of an answer
+_RETRIED_CODES = frozenset({408, 409, 425, 429})  # status codes after which a retry can help, besides 5xx
+_FIRST_PAUSE, _MAX_PAUSE = 0.5, 60.0  # seconds
+_TOO_LONG_PHRASES = ("context", "too long", "too many tokens", "too large")  # in errors about too long requests
+_sleep = asyncio.sleep  # tests replace it
+_MAX_ERROR = 300  # characters of a server's error that are shown
 
 
 class NoAnswer(Exception):
@@ -33,7 +33,7 @@ class NoAnswer(Exception):
     @property
     def too_long(self) -> bool:
         """Whether a shorter request would have been answered."""
-        return self.status in (400, 413, 422) and any(map(self.speaks_of, _TOO_LONG))
+        return self.status in (400, 413, 422) and any(map(self.speaks_of, _TOO_LONG_PHRASES))
 
     def speaks_of(self, words: str) -> bool:
         """Whether the server's error contains these words."""
@@ -66,11 +66,11 @@ class Endpoint:
         self.url = f"{_checked(base_url)}/chat/completions"
         self._key = key
         self._timeout = timeout
-        self._down = False
+        self._down = False  # whether the last request failed after all its tries
         headers = {
             "content-type": "application/json",
-            "accept-encoding": "identity",
-        }  # the size of a compressed answer is unknown
+            "accept-encoding": "identity",  # the size of a compressed answer is unknown
+        }
         if key:
             headers["authorization"] = f"Bearer {key}"
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
@@ -96,17 +96,17 @@ class Endpoint:
         """Close the client and end all tasks and generators on the loop, as `asyncio.run` does. An answer that was cut off
         leaves generators of httpx behind."""
         await self._client.aclose()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
+        other_tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in other_tasks:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*other_tasks, return_exceptions=True)
         await self._loop.shutdown_asyncgens()
 
     async def _ask(self, body: bytes, tries: int) -> Answer:
         for failures in range(tries):
             try:
                 async with asyncio.timeout(self._timeout):
-                    answer = await self._once(body)
+                    answer = await self._try_once(body)
             except TimeoutError:
                 failed = _Failed(f"no answer within {self._timeout:g} s")
             except httpx.HTTPError as error:
@@ -116,46 +116,51 @@ class Endpoint:
             else:
                 self._down = False
                 return Answer(answer, failures)
-            again = failed.status == 0 or failed.status in _RETRIED or failed.status >= 500
-            if not again or failures == tries - 1:
-                self._down = again
+            can_retry = failed.status == 0 or failed.status in _RETRIED_CODES or failed.status >= 500
+            if not can_retry or failures == tries - 1:
+                self._down = can_retry
                 raise NoAnswer(self._without_key(str(failed)), failures + 1, failed.status)
             await _sleep(pause_after(failures, failed.pause))
         raise AssertionError("there is at least one try")
 
-    async def _once(self, body: bytes) -> bytes:
+    async def _try_once(self, body: bytes) -> bytes:
+        """Send a request and return the body of the answer. Raise `_Failed` if the status is not 200."""
         async with self._client.stream("POST", self.url, content=body) as answer:
-            read = bytearray()
+            content = bytearray()
             async for piece in answer.aiter_raw():
-                read += piece
-                if len(read) > MOST_BYTES:
-                    break  # and close the connection
+                content += piece
+                if len(content) > MAX_BYTES:
+                    break  # leaving the `async with` closes the connection
             if answer.status_code == httpx.codes.OK:
-                return bytes(read)
-            said = " ".join(read[:4096].decode(errors="replace").split())[:_SHOWN]
-            why = f"it answered {answer.status_code} {answer.reason_phrase}: {said}".rstrip(": ")
+                return bytes(content)
+            error = " ".join(content[:4096].decode(errors="replace").split())[:_MAX_ERROR]
+            why = f"it answered {answer.status_code} {answer.reason_phrase}: {error}".rstrip(": ")
             raise _Failed(why, answer.status_code, asked_to_wait(answer.headers))
 
     def _without_key(self, text: str) -> str:
+        """Return a text with the key masked: a server may quote it in an error."""
         return text.replace(self._key, "…") if self._key else text
 
 
 def _checked(base_url: str) -> str:
+    """Return a base URL without a slash at the end. Raise `BadChoice` if it is invalid."""
     try:
-        place = httpx.URL(base_url)
-        good = place.scheme in ("http", "https") and bool(place.host) and (place.port or 1) < 2**16
+        url = httpx.URL(base_url)
+        valid = url.scheme in ("http", "https") and bool(url.host) and (url.port or 1) < 2**16
     except (httpx.InvalidURL, UnicodeError):
-        good = False
+        valid = False
     # The URL is written to the files of a run, so it must not contain a secret.
-    if not good or place.userinfo or place.query or place.fragment:
+    if not valid or url.userinfo or url.query or url.fragment:
         raise BadChoice("base URL", base_url, ["http://HOST:PORT/v1", "https://HOST/v1"])
     return base_url.rstrip("/")
 
 
 def pause_after(failures: int, asked: float | None) -> float:
     """Return the seconds before the next try: what the server asked for, else exponential backoff. Both have jitter."""
-    pause = _FIRST_PAUSE * 2**failures if asked is None else asked
-    return min(pause, _LONGEST_PAUSE) * random.uniform(*((0.5, 1.0) if asked is None else (1.0, 1.1)))
+    if asked is None:
+        backoff: float = _FIRST_PAUSE * 2**failures
+        return min(backoff, _MAX_PAUSE) * random.uniform(0.5, 1.0)
+    return min(asked, _MAX_PAUSE) * random.uniform(1.0, 1.1)
 
 
 def asked_to_wait(headers: Mapping[str, str]) -> float | None:

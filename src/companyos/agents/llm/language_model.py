@@ -24,11 +24,11 @@ from companyos.env.observations import Observation
 
 _GREETING = "Good morning! Are you there?"
 _GREETING_TRIES, _GREETING_TOKENS = 3, 16
-_CHARACTERS = 2.5  # characters a token, as a first estimate; low, because ids and numbers take many tokens
-_BRIEF_TOKENS = 400  # least room besides the tools: the brief, a call and its reply
-_SAFELY = 0.95  # safety factor on the measured characters a token
+_CHARACTERS_PER_TOKEN = 2.5  # a first estimate; low, because ids and numbers take many tokens
+_MIN_EPISODE_TOKENS = 400  # needed besides prompt and tools: the brief, a call and its reply
+_SAFETY_FACTOR = 0.95  # on the measured characters per token
 _SHORTER, _SHORTENINGS = 0.75, 4  # factor and number of retries when the endpoint finds a request too long
-_NOTED = 200  # characters of an error that are kept
+_MAX_NOTE = 200  # characters of an error that are kept
 
 
 class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,6 +45,7 @@ class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     price_out: float = 0.0
 
     def cost(self, reply: ModelReply) -> float:
+        """Return the price of a reply."""
         return (reply.tokens_in * self.price_in + reply.tokens_out * self.price_out) / 1e6
 
 
@@ -60,16 +61,16 @@ def open_model(name: str, options: tuple[tuple[str, str], ...]) -> "Model":
 class RequestFormat(msgspec.Struct, frozen=True):
     """The request format that an endpoint accepts, found out by a first request: servers differ."""
 
-    form: str
+    form: str  # `tools` or `text`
     limit: str = "max_tokens"  # name of the field that limits an answer
     tokens: int = 0  # tokens of the first request: the prompt, the tools and a greeting
-    characters: float = _CHARACTERS  # characters a token
+    characters_per_token: float = _CHARACTERS_PER_TOKEN
 
 
 class Model:
     """A language model under evaluation. It makes an agent for each episode."""
 
-    waits = True
+    waits = True  # its agents wait for a server, so their episodes run in threads
 
     def __init__(self, name: str, settings: ModelSettings) -> None:
         self.name = name
@@ -78,32 +79,34 @@ class Model:
         if settings.api_key_env and not key:
             raise BadChoice("variable", settings.api_key_env, ["one that is set and holds the key"])
         self._endpoint = Endpoint(settings.base_url, key, settings.timeout)
-        self._greeted: RequestFormat | None = None
-        self._greeting = Lock()
+        self._request_format: RequestFormat | None = None
+        self._greeting_lock = Lock()
 
     def agent(self, task_id: str, trial: int) -> "LanguageModel":
+        """Return a new agent for one episode."""
         return LanguageModel(self)
 
     def lacks(self, tasks: Sequence[str], trials: int) -> str:
         """Return why the model cannot be evaluated, or an empty text."""
-        room = self.settings.context - self.settings.max_tokens
+        tokens_for_requests = self.settings.context - self.settings.max_tokens
         try:
-            needed = self.request_format.tokens + _BRIEF_TOKENS
+            needed = self.request_format.tokens + _MIN_EPISODE_TOKENS
         except (NoAnswer, NotAReply) as failure:
             return f"no answer from {self.name} at {self._endpoint.url}: {failure}"
-        if needed > room:
+        if needed > tokens_for_requests:
             return f"a context of {self.settings.context} tokens is too short: it needs {needed} besides the answer"
         return ""
 
     @property
     def request_format(self) -> RequestFormat:
         """The request format, found out by one greeting."""
-        with self._greeting:
-            if self._greeted is None:
-                self._greeted = self._greet()
-            return self._greeted
+        with self._greeting_lock:
+            if self._request_format is None:
+                self._request_format = self._greet()
+            return self._request_format
 
     def _greet(self) -> RequestFormat:
+        """Send a greeting, in another format if the server refuses one, and return the format that it accepted."""
         request_format = RequestFormat("text" if self.settings.form == "text" else "tools")
         while True:
             messages = [{"role": "system", "content": self.system(request_format.form, ALL_TOOLS)}]
@@ -119,18 +122,18 @@ class Model:
                     raise
                 continue
             size = self.fixed_size(request_format.form, ALL_TOOLS) + size_of(messages)
-            tokens = reply.tokens_in or int(size / _CHARACTERS)
-            return msgspec.structs.replace(request_format, tokens=tokens, characters=size / tokens)
+            tokens = reply.tokens_in or int(size / _CHARACTERS_PER_TOKEN)
+            return msgspec.structs.replace(request_format, tokens=tokens, characters_per_token=size / tokens)
 
     def ask(self, messages: list[Message], toolbox: Toolbox) -> tuple[ModelReply, int]:
         """Return the model's reply, and the number of failed requests before it."""
         return self._ask(messages, toolbox, self.request_format, TRIES, self.settings.max_tokens)
 
     def _ask(
-        self, messages: list[Message], toolbox: Toolbox, request_format: RequestFormat, tries: int, most_tokens: int
+        self, messages: list[Message], toolbox: Toolbox, request_format: RequestFormat, tries: int, max_tokens: int
     ) -> tuple[ModelReply, int]:
         request: dict[str, Any] = {"model": self.name, "messages": messages}
-        request[request_format.limit] = min(most_tokens, self.settings.max_tokens)
+        request[request_format.limit] = min(max_tokens, self.settings.max_tokens)
         if request_format.form == "tools":
             request["tools"] = toolbox.schemas
         if self.settings.temperature is not None:
@@ -142,10 +145,10 @@ class Model:
         """Return the system prompt. In text form it contains the tools, in full if they fit into a third of the context."""
         if form == "tools":
             return prompt(form)
-        full = tools_in_full(toolbox)
-        return prompt(form).format(
-            tools=tools_in_short(toolbox) if len(full) / _CHARACTERS > self.settings.context / 3 else full
-        )
+        tools = tools_in_full(toolbox)
+        if len(tools) / _CHARACTERS_PER_TOKEN > self.settings.context / 3:
+            tools = tools_in_short(toolbox)
+        return prompt(form).format(tools=tools)
 
     def fixed_size(self, form: str, toolbox: Toolbox) -> int:
         """Return the characters of each request besides the messages."""
@@ -161,7 +164,7 @@ class LanguageModel:
         self._conversation: Conversation | None = None
         self._toolbox = ALL_TOOLS  # replaced by the offered tools at the first observation
         self._queue: deque[RequestedCall] = deque()  # calls of the last message that were not made yet
-        self._characters = model.request_format.characters
+        self._characters_per_token = model.request_format.characters_per_token
 
     def act(self, obs: Observation) -> Any:
         """Return the next call of the model's last message. Ask the model again after the last one."""
@@ -171,42 +174,43 @@ class LanguageModel:
             self._conversation = Conversation(form, self._model.system(form, self._toolbox), obs.text)
         else:
             self._conversation.hear(obs)
-        spent = Usage(form=form)
+        usage = Usage(form=form)
         if not self._queue:
-            spent = self._ask(self._conversation, spent)
-        asked = self._queue.popleft()
-        self.usage.append(msgspec.structs.replace(spent, note=spent.note or asked.wrong[:_NOTED]))
-        return asked.action
+            usage = self._ask(self._conversation, form)
+        requested = self._queue.popleft()
+        self.usage.append(msgspec.structs.replace(usage, note=usage.note or requested.wrong[:_MAX_NOTE]))
+        return requested.action
 
-    def _ask(self, conversation: Conversation, spent: Usage) -> Usage:
+    def _ask(self, conversation: Conversation, form: str) -> Usage:
+        """Ask the model, add its message to the conversation and its calls to the queue, and return the usage."""
         message = NOTHING
         try:
-            reply, failures = self._answer(conversation)
-            message = (by_tools if spent.form == "tools" else by_line)(reply, self._toolbox)
+            reply, failures = self._reply(conversation)
+            message = (by_tools if form == "tools" else by_line)(reply, self._toolbox)
             cost = self._model.settings.cost(reply)
-            spent = Usage(reply.tokens_in, reply.tokens_out, cost, failures, form=spent.form)
+            usage = Usage(reply.tokens_in, reply.tokens_out, cost, failures, form=form)
         except NoAnswer as failure:
-            spent = Usage(failures=failure.failures, note=str(failure)[:_NOTED], form=spent.form)
+            usage = Usage(failures=failure.failures, note=str(failure)[:_MAX_NOTE], form=form)
         except NotAReply as invalid:
-            spent = Usage(failures=1, note=str(invalid)[:_NOTED], form=spent.form)
+            usage = Usage(failures=1, note=str(invalid)[:_MAX_NOTE], form=form)
         conversation.say(message)
         self._queue.extend(message.calls)
-        return spent
+        return usage
 
-    def _answer(self, conversation: Conversation) -> tuple[ModelReply, int]:
+    def _reply(self, conversation: Conversation) -> tuple[ModelReply, int]:
         """Ask the model. Shorten the conversation and retry if the endpoint says that it is too long."""
         settings, fixed = self._model.settings, self._model.fixed_size(self._model.request_format.form, self._toolbox)
         for _ in range(_SHORTENINGS):
-            room = (settings.context - settings.max_tokens) * self._characters * _SAFELY - fixed
-            messages = conversation.messages(room)
+            tokens = settings.context - settings.max_tokens
+            messages = conversation.messages(tokens * self._characters_per_token * _SAFETY_FACTOR - fixed)
             try:
                 reply, failures = self._model.ask(messages, self._toolbox)
             except NoAnswer as failure:
                 if not failure.too_long:
                     raise
-                self._characters *= _SHORTER
+                self._characters_per_token *= _SHORTER
                 continue
             if reply.tokens_in:
-                self._characters = (fixed + size_of(messages)) / reply.tokens_in
+                self._characters_per_token = (fixed + size_of(messages)) / reply.tokens_in
             return reply, failures
         raise NoAnswer("every request was too long", _SHORTENINGS)

@@ -11,14 +11,14 @@ from companyos.env import CompanyEnv
 from companyos.env.line_syntax import find_tool, parse_line
 from companyos.env.observations import Observation
 
-MOST_CALLS = 16  # calls of one message that are made; the model has not seen a reply since it wrote them
-_MOST_TOKENS = 2**31
-_KEPT = 500  # characters of an invalid call that the transcript keeps
-_LONGEST = 4000  # characters of arguments that are shown to the model again
-_NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+MAX_CALLS = 16  # calls of one message that are made; the model has not seen a reply since it wrote them
+_MAX_TOKENS = 2**31  # a higher count is read as 0
+_MAX_INVALID = 500  # characters of an invalid call that the transcript keeps
+_MAX_ARGUMENTS = 4000  # characters of arguments that are shown to the model again
+_JSON_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _THOUGHTS = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
-_MOST_LINES = 200  # lines to search for a call
-_ODD = re.compile(r"[^A-Za-z0-9_-]")
+_MAX_LINES = 200  # lines to search for a call
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")  # characters that servers refuse in the name of a tool
 
 
 class NotAReply(ValueError):
@@ -89,7 +89,7 @@ def read_reply(body: bytes) -> ModelReply:
     """Parse the body of an answer. Raise `NotAReply` if it is not a chat completion."""
     try:
         decoded = msgspec.json.decode(body, type=_Body)
-    except _NOT_JSON as error:
+    except _JSON_ERRORS as error:
         raise NotAReply(f"not a chat completion: {error}") from None
     if not decoded.choices:
         raise NotAReply("a chat completion without a choice")
@@ -108,8 +108,9 @@ def _text(content: Any) -> str:
 
 
 def _count(usage: dict[str, Any], name: str) -> int:
+    """Return a token count, or 0 if it is missing or invalid."""
     value = usage.get(name)
-    return value if isinstance(value, int) and 0 <= value < _MOST_TOKENS else 0
+    return value if isinstance(value, int) and 0 <= value < _MAX_TOKENS else 0
 
 
 # -- tool calls --------------------------------------------------------------------------------------------------------
@@ -119,11 +120,12 @@ def by_tools(reply: ModelReply, toolbox: Toolbox) -> ModelMessage:
     """Return the tool calls of a reply. `toolbox` holds the offered tools."""
     if not reply.tool_calls:
         wrong = "that was no tool call; the work is done by calling the tools"
-        return ModelMessage(reply.content, (RequestedCall(reply.content[:_KEPT], wrong=wrong),))
-    return ModelMessage(reply.content, tuple(_tool_call(one, toolbox) for one in reply.tool_calls[:MOST_CALLS]))
+        return ModelMessage(reply.content, (RequestedCall(reply.content[:_MAX_INVALID], wrong=wrong),))
+    return ModelMessage(reply.content, tuple(_tool_call(raw, toolbox) for raw in reply.tool_calls[:MAX_CALLS]))
 
 
 def _tool_call(raw: Any, toolbox: Toolbox) -> RequestedCall:
+    """Parse one tool call of a reply."""
     try:
         function = msgspec.convert(raw, _ToolCall).function
     except msgspec.ValidationError as error:
@@ -132,25 +134,26 @@ def _tool_call(raw: Any, toolbox: Toolbox) -> RequestedCall:
     # Names of apps have no underscore. Some models write a dot after the app, or leave the app out.
     tool = find_tool(name.replace("_", ".", 1), toolbox) or find_tool(name, toolbox)
     app, _, method = name[:100].partition("_")
-    where = (tool.app, tool.method) if tool else (app, method)
-    shown = _ODD.sub("_", name)[:64] or "unknown"
+    if tool:
+        app, method = tool.app, tool.method
+    shown_name = _NOT_IN_NAMES.sub("_", name)[:64] or "unknown"
     try:
         params = (
             msgspec.json.decode(arguments or "{}", type=dict[str, Any]) if not isinstance(arguments, dict) else arguments
         )
-    except (*_NOT_JSON, UnicodeEncodeError) as error:
-        broken = {"app": where[0], "method": where[1], "params": str(arguments)[:_KEPT]}
-        return RequestedCall(broken, shown, "{}", f"the arguments of {shown} are no JSON object: {error}")
-    return RequestedCall(Call(*where, params), shown, _as_written(params))
+    except (*_JSON_ERRORS, UnicodeEncodeError) as error:
+        broken = {"app": app, "method": method, "params": str(arguments)[:_MAX_INVALID]}
+        return RequestedCall(broken, shown_name, "{}", f"the arguments of {shown_name} are no JSON object: {error}")
+    return RequestedCall(Call(app, method, params), shown_name, _shown_arguments(params))
 
 
-def _as_written(params: dict[str, Any]) -> str:
+def _shown_arguments(params: dict[str, Any]) -> str:
     """Return the arguments as the model sees them again. Always valid JSON, because some servers parse it."""
     try:
         text = msgspec.json.encode(params).decode()
     except (msgspec.MsgspecError, OverflowError, RecursionError):
         return "{}"
-    return text if len(text) <= _LONGEST else "{}"
+    return text if len(text) <= _MAX_ARGUMENTS else "{}"
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
@@ -158,34 +161,39 @@ def _as_written(params: dict[str, Any]) -> str:
 
 def by_line(reply: ModelReply, toolbox: Toolbox) -> ModelMessage:
     """Return the first line of a text that is a call. Later lines are ignored: the model had not seen the reply."""
-    lines = [bare for line in _THOUGHTS.sub("", reply.content).splitlines() if (bare := _bare(line))][:_MOST_LINES]
-    invalid = []
+    stripped_lines = map(_without_markdown, _THOUGHTS.sub("", reply.content).splitlines())
+    lines = [line for line in stripped_lines if line][:_MAX_LINES]
+    invalid = []  # lines that name a tool, and what is wrong with them
     for number, line in enumerate(lines):
         if _names_a_tool(line, toolbox):
-            call = parse_line(line, toolbox) if len(line) <= _LONGEST else f"a call has at most {_LONGEST} characters"
+            too_long = f"a call has at most {_MAX_ARGUMENTS} characters"
+            call = parse_line(line, toolbox) if len(line) <= _MAX_ARGUMENTS else too_long
             if isinstance(call, Call):
                 return ModelMessage("\n".join(lines[:number]), (RequestedCall(call, arguments=line),))
             invalid.append((line, call))
     line, wrong = invalid[0] if invalid else _no_call(lines[0] if lines else "", toolbox)
-    return ModelMessage("", (RequestedCall(line[:_KEPT], arguments=line[:_KEPT], wrong=wrong[:_KEPT]),))
+    line, wrong = line[:_MAX_INVALID], wrong[:_MAX_INVALID]
+    return ModelMessage("", (RequestedCall(line, arguments=line, wrong=wrong),))
 
 
-def _bare(line: str) -> str:
+def _without_markdown(line: str) -> str:
     """Return a line without Markdown marks of lists, quotations and code."""
     return line.lstrip(" \t>*-•`").rstrip(" \t`").strip()
 
 
 def _names_a_tool(line: str, toolbox: Toolbox) -> bool:
+    """Return whether a line begins with the name of a tool, or with `{` as a call in JSON does."""
     return line.startswith("{") or find_tool(line.split(maxsplit=1)[0], toolbox) is not None
 
 
 def _no_call(line: str, toolbox: Toolbox) -> tuple[str, str]:
-    wrong = parse_line(line[:_KEPT], toolbox)
+    """Return a line that is not a call, and why it is not."""
+    wrong = parse_line(line[:_MAX_INVALID], toolbox)
     assert isinstance(wrong, str), "a line without the name of a tool is not a call"
     return line, wrong
 
 
 def step_by_line(env: CompanyEnv, text: str) -> Observation:
     """Make the call in a text and return what the model sees of it. A text without a call costs a step, too."""
-    [asked] = by_line(ModelReply(text), env.toolbox).calls
-    return asked.hears(env.step(asked.action))
+    [requested] = by_line(ModelReply(text), env.toolbox).calls
+    return requested.hears(env.step(requested.action))

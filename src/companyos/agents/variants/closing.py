@@ -17,6 +17,7 @@ from companyos.families.kit.citations import CitesNoOther, Facts
 
 Shown = moves.Shown
 CITABLE = (str, int)  # types of values that replies show and evidence can cite
+# By kind of record: the tool that reads one, and the argument that takes its id.
 READ_BY: dict[type[Record], tuple[str, str]] = {
     Ticket: ("ticketdesk.get_ticket", "ticket_id"),
     Entry: ("datahub.get_entry", "entry_id"),
@@ -59,14 +60,14 @@ class ClosingContext(msgspec.Struct, frozen=True):
     @property
     def facts(self) -> set[tuple[str, str]]:
         """The record and the field of every citation."""
-        return {(one["record"], one["field"]) for one in self.cited}
+        return {(citation["record"], citation["field"]) for citation in self.cited}
 
     @property
     def named_must_not_cite(self) -> Facts:
         """The further facts that must not be cited, which the family declares for the ending of this ticket."""
         setting = self.env.setting
         ending = setting.ending if self.ends_episode else setting.linked[self.ticket.id].ending
-        return tuple(rival for goal in ending.goals if isinstance(goal, CitesNoOther) for rival in goal.must_not_cite)
+        return tuple(fact for goal in ending.goals if isinstance(goal, CitesNoOther) for fact in goal.must_not_cite)
 
     def others(self, kind: type[Record]) -> list[Any]:
         """Return the records of a kind, without the ticket itself."""
@@ -74,8 +75,8 @@ class ClosingContext(msgspec.Struct, frozen=True):
 
     def decisive(self, kind: type[Record]) -> list[tuple[Any, str]]:
         """Return the cited records of a kind with the cited fields."""
-        found = ((self.world.lookup(record), field) for record, field in sorted(self.facts))
-        return [(record, field) for record, field in found if isinstance(record, kind)]
+        cited = ((self.world.lookup(record_id), field) for record_id, field in sorted(self.facts))
+        return [(record, field) for record, field in cited if isinstance(record, kind)]
 
     def other_cost_centers(self) -> list[str]:
         """Return the cost centres that are neither the requester's nor on the ticket."""
@@ -91,20 +92,23 @@ Variation = Callable[[ClosingContext], moves.Move[Call | None]]
 
 
 def play_variant(env: CompanyEnv, variation: Variation, streams: Streams) -> bool | None:
-    """Return whether the expert wins with this variation, or None if the variation does not apply to the episode."""
+    """Return whether the expert wins with this variation, or None if the variation does not apply to the episode.
+
+    The variation is used once, when the expert closes one randomly chosen ticket of the task.
+    """
     ticket_id = streams.at("ticket").pick([env.setting.case.ticket_id, *env.setting.linked])
     program = family_of(env.setting.case.brief).expert(env.so_far(), ExpertStyle())
     call = next(program)
     while True:
         if call.method == "resolve_ticket" and call.params["ticket_id"] == ticket_id and _would_close(env, call):
-            env, ticket_id = env.fresh_budget(), ""
+            env, ticket_id = env.fresh_budget(), ""  # a copy with all its steps left; and no ticket a second time
             closing = _run(env, variation(ClosingContext(env, call, streams.at("variant"))))
             if closing is None:
                 return None
             reply: Reply = _run(env, moves.ask(closing.tool, **closing.params))
             env = env.fresh_budget()
         else:
-            reply = _made(env, call)
+            reply = _reply_to(env, call)
         if env.done:
             return bool(env.success)
         call = program.send(reply)
@@ -118,10 +122,10 @@ def _would_close(env: CompanyEnv, call: Call) -> bool:
 
 def _run(env: CompanyEnv, program: moves.Move[Any]) -> Any:
     """Make the calls of a program and return its result. Skip the working notes that it yields."""
-    return run(program, partial(_made, env))
+    return run(program, partial(_reply_to, env))
 
 
-def _made(env: CompanyEnv, call: Call) -> Reply:
+def _reply_to(env: CompanyEnv, call: Call) -> Reply:
     env.step(call)
     return env.turns[-1].reply
 
@@ -136,8 +140,8 @@ def write(context: ClosingContext, field: str, value: str) -> moves.Move[None]:
 
 def read(record: Record) -> moves.Move[Shown]:
     """Read a record with its tool, and return what the reply shows."""
-    tool, name = READ_BY[type(record)]
-    shown: Shown = yield from moves.read(tool, **{name: record.id})
+    tool, argument = READ_BY[type(record)]
+    shown: Shown = yield from moves.read(tool, **{argument: record.id})
     return shown
 
 
@@ -147,8 +151,8 @@ def cite_more(
     """Return the closing call with citations of one more record: the first in random order that shows one of the fields."""
     for record in context.draw.shuffled(list(records))[:3]:
         shown = yield from read(record)
-        wanted = [field for field in fields(record) if isinstance(shown.get(field), CITABLE)]
-        more = moves.cite(*((shown, field) for field in wanted if (record.id, field) not in context.facts))
-        if more:
-            return context.closed_with(evidence=[*context.cited, *context.draw.shuffled(more)[:4]])
+        citable = [field for field in fields(record) if isinstance(shown.get(field), CITABLE)]
+        citations = moves.cite(*((shown, field) for field in citable if (record.id, field) not in context.facts))
+        if citations:
+            return context.closed_with(evidence=[*context.cited, *context.draw.shuffled(citations)[:4]])
     return None

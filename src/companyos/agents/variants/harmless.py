@@ -38,7 +38,7 @@ def _takes_up(context: ClosingContext) -> moves.Move[Call | None]:
 
 
 def _reordered(context: ClosingContext) -> moves.Move[Call | None]:
-    yield from ()
+    yield from ()  # makes this a generator, which a program must be, although it makes no call
     return context.closed_with(evidence=context.draw.shuffled(context.cited))
 
 
@@ -47,10 +47,13 @@ def _cited_twice(context: ClosingContext) -> moves.Move[Call | None]:
     return context.closed_with(evidence=[*context.cited, context.draw.pick(context.cited)])
 
 
-def _as_text(context: ClosingContext) -> moves.Move[Call | None]:
+def _numbers_as_text(context: ClosingContext) -> moves.Move[Call | None]:
     yield from ()
-    cited = [one | {"value": str(one["value"])} if type(one["value"]) is int else one for one in context.cited]
-    return context.closed_with(evidence=cited)
+    as_text = [
+        citation | {"value": str(citation["value"])} if type(citation["value"]) is int else citation
+        for citation in context.cited
+    ]
+    return context.closed_with(evidence=as_text)
 
 
 def _with_a_note(context: ClosingContext) -> moves.Move[Call | None]:
@@ -65,29 +68,34 @@ def _own_ticket_cited(context: ClosingContext) -> moves.Move[Call | None]:
 
 
 def _unrelated(context: ClosingContext) -> moves.Move[Call | None]:
-    """Cites up to four true facts that are not rivals of a decisive fact."""
-    more: list[Shown] = []
+    """Cites up to four true facts that nobody could take for a decisive one."""
+    citations: list[Shown] = []
     for kind in context.draw.shuffled(list(READ_BY)):
         records = list(context.world.all(kind))
-        if records and len(more) < 4:
+        if records and len(citations) < 4:
             record = context.draw.pick(records)
             shown = yield from read(record)
-            fields = [field for field, value in shown.items() if isinstance(value, CITABLE)]
-            more += moves.cite(
-                (shown, context.draw.pick([field for field in fields if _is_unrelated(context, record, field)]))
-            )
-    return context.closed_with(evidence=[*context.cited, *more])
+            citable = [field for field, value in shown.items() if isinstance(value, CITABLE)]
+            field = context.draw.pick([field for field in citable if _is_unrelated(context, record, field)])
+            citations += moves.cite((shown, field))
+    return context.closed_with(evidence=[*context.cited, *citations])
 
 
 def _is_unrelated(context: ClosingContext, record: Record, field: str) -> bool:
-    """Return whether a fact has another field than the evidence, is no term of a cited policy and no declared rival."""
-    if field in {named for _, named in context.facts} | _CHANGING or (record.id, field) in context.named_must_not_cite:
+    """Return whether a fact is unrelated to the evidence.
+
+    Its field is not a field of the evidence, it is not a term of a cited policy, and the family does not forbid citing it.
+    """
+    if (
+        field in {cited for _, cited in context.facts} | _CHANGING_FIELDS
+        or (record.id, field) in context.named_must_not_cite
+    ):
         return False
-    titles = {policy.title for policy, named in context.decisive(Policy) if named in policy.terms}
+    titles = {policy.title for policy, cited in context.decisive(Policy) if cited in policy.terms}
     return not (isinstance(record, Policy) and record.title in titles and field in record.terms)
 
 
-_CHANGING = {"presence", "age_days", "measured_at", "pipeline", "value"}  # may change within minutes
+_CHANGING_FIELDS = {"presence", "age_days", "measured_at", "pipeline", "value"}  # may change within minutes
 
 
 # -- writes ----------------------------------------------------------------------------------------------------------------
@@ -143,7 +151,7 @@ HARMLESS: dict[str, Variation] = {
     "takes the ticket up": _takes_up,
     "cites in another order": _reordered,
     "cites a fact twice": _cited_twice,
-    "cites numbers as text": _as_text,
+    "cites numbers as text": _numbers_as_text,
     "adds a note": _with_a_note,
     "cites the ticket itself": _own_ticket_cited,
     "cites unrelated facts": _unrelated,

@@ -33,14 +33,15 @@ def _wrong_cost_center(context: ClosingContext) -> moves.Move[Call | None]:
 
 
 def _other_assignee(context: ClosingContext) -> moves.Move[Call | None]:
-    handles = [person.id for person in context.others(Person) if person.id != context.ticket.assignee]
-    yield from write(context, "assignee", context.draw.pick(handles))
+    others = [person.id for person in context.others(Person) if person.id != context.ticket.assignee]
+    yield from write(context, "assignee", context.draw.pick(others))
     return context.closing
 
 
 def _another_ticket(context: ClosingContext) -> moves.Move[Call | None]:
     """Changes the priority of an open ticket of the same desk that is not part of the task."""
-    others = [t for t in _not_given(context) if t.desk == context.ticket.desk and t.status not in FINISHED]
+    desk = context.ticket.desk
+    others = [ticket for ticket in _foreign_tickets(context) if ticket.desk == desk and ticket.status not in FINISHED]
     if not others:
         return None
     other = yield from read(context.draw.pick(others))
@@ -50,14 +51,15 @@ def _another_ticket(context: ClosingContext) -> moves.Move[Call | None]:
 
 
 def _comment_elsewhere(context: ClosingContext) -> moves.Move[Call | None]:
-    other = context.draw.pick(_not_given(context))
+    other = context.draw.pick(_foreign_tickets(context))
     yield from moves.read("ticketdesk.comment", ticket_id=other.id, text="For your information.")
     return context.closing
 
 
-def _not_given(context: ClosingContext) -> list[Ticket]:
-    given = {context.env.setting.case.ticket_id, *context.env.setting.linked}
-    return [ticket for ticket in context.world.all(Ticket) if ticket.id not in given]
+def _foreign_tickets(context: ClosingContext) -> list[Ticket]:
+    """Return the tickets that are not part of the task."""
+    own = {context.env.setting.case.ticket_id, *context.env.setting.linked}
+    return [ticket for ticket in context.world.all(Ticket) if ticket.id not in own]
 
 
 def pending_request(context: ClosingContext) -> moves.Move[Call | None]:
@@ -89,16 +91,16 @@ def _other_versions(context: ClosingContext) -> moves.Move[Call | None]:
     return (yield from cite_more(context, versions, lambda policy: [cited[policy.title]]))
 
 
-def _same_field(kind: type[Record], part: Callable[[Any], str] = lambda record: "") -> Variation:
-    """Cites a decisive field of another record of the same kind. `part` splits a kind into smaller classes."""
+def _same_field(kind: type[Record], class_of: Callable[[Any], str] = lambda record: "") -> Variation:
+    """Cites a decisive field of another record of the same kind and class. `class_of` splits a kind into classes."""
 
     def variation(context: ClosingContext) -> moves.Move[Call | None]:
         decisive = [(record, field) for record, field in context.decisive(kind) if record.id != context.ticket.id]
         if not decisive:
             return None
         record, field = context.draw.pick(decisive)
-        cited = {one for one, named in context.facts if named == field}
-        rivals = [one for one in context.others(kind) if part(one) == part(record) and one.id not in cited]
+        cited = {record_id for record_id, cited_field in context.facts if cited_field == field}
+        rivals = [rival for rival in context.others(kind) if class_of(rival) == class_of(record) and rival.id not in cited]
         return (yield from cite_more(context, rivals, lambda _: [field]))
 
     return variation
@@ -108,14 +110,19 @@ def _entry_kind(entry: Entry) -> str:
     return entry.kind
 
 
-def _figure(metric: Metric) -> str:
+def _metric_name(metric: Metric) -> str:
+    """Return `compliance_score` for the metric `compliance_score.acme`."""
     return metric.id.partition(".")[0]
 
 
 def _unsigned_request(context: ClosingContext) -> moves.Move[Call | None]:
     """Cites the agent's own rejected or withdrawn request besides the signed one."""
     fields = [field for _, field in context.decisive(Approval)]
-    requests = [one for one in context.world.all(Approval) if one.requester == context.actor and one.status != "approved"]
+    requests = [
+        request
+        for request in context.world.all(Approval)
+        if request.requester == context.actor and request.status != "approved"
+    ]
     return (yield from cite_more(context, requests, lambda _: fields))
 
 
@@ -125,12 +132,13 @@ def _own_statement(context: ClosingContext) -> moves.Move[Call | None]:
     if not answers:
         return None
     answer, field = context.draw.pick(answers)
-    said = {"text": "Noted.", "facts": {field: answer.facts[field]}}
-    made = yield from moves.read("ticketdesk.comment", ticket_id=context.ticket.id, **said)
-    return context.closed_with(evidence=[*context.cited, *moves.cite((made, field))])
+    statement = {"text": "Noted.", "facts": {field: answer.facts[field]}}
+    comment = yield from moves.read("ticketdesk.comment", ticket_id=context.ticket.id, **statement)
+    return context.closed_with(evidence=[*context.cited, *moves.cite((comment, field))])
 
 
 def _named_rival(context: ClosingContext) -> moves.Move[Call | None]:
+    """Cites a fact that the family names as one that must not be cited with this ending."""
     if not context.named_must_not_cite:
         return None
     record_id, field = context.draw.pick(context.named_must_not_cite)
@@ -139,7 +147,7 @@ def _named_rival(context: ClosingContext) -> moves.Move[Call | None]:
 
 
 def _false_citation(context: ClosingContext) -> moves.Move[Call | None]:
-    yield from ()
+    yield from ()  # makes this a generator, which a program must be, although it makes no call
     wrong = {"record": context.ticket.id, "field": "subject", "value": f"{context.ticket.subject} 2"}
     return context.closed_with(evidence=[*context.cited, wrong])
 
@@ -151,8 +159,8 @@ def _one_citation_less(context: ClosingContext) -> moves.Move[Call | None]:
 
 def _five_citations_more(context: ClosingContext) -> moves.Move[Call | None]:
     shown = yield from read(context.ticket)
-    more = moves.cite(*((shown, field) for field in ("subject", "kind", "desk", "title", "requester")))
-    return context.closed_with(evidence=[*context.cited, *more])
+    citations = moves.cite(*((shown, field) for field in ("subject", "kind", "desk", "title", "requester")))
+    return context.closed_with(evidence=[*context.cited, *citations])
 
 
 def _another_word(field: str, words: tuple[str, ...]) -> Variation:
@@ -160,9 +168,8 @@ def _another_word(field: str, words: tuple[str, ...]) -> Variation:
 
     def variation(context: ClosingContext) -> moves.Move[Call | None]:
         yield from ()
-        return context.closed_with(
-            **{field: context.draw.pick([word for word in words if word != context.closing.params[field]])}
-        )
+        others = [word for word in words if word != context.closing.params[field]]
+        return context.closed_with(**{field: context.draw.pick(others)})
 
     return variation
 
@@ -181,7 +188,7 @@ WRONG: dict[str, Variation] = {
     "cites another version of the policy": _other_versions,
     "cites the same field of another ticket": _same_field(Ticket),
     "cites the same field of another entry of its kind": _same_field(Entry, _entry_kind),
-    "cites the same figure of something else": _same_field(Metric, _figure),
+    "cites the same figure of something else": _same_field(Metric, _metric_name),
     "cites the same field of another person": _same_field(Person),
     "cites a request that was not signed": _unsigned_request,
     "cites a statement of its own": _own_statement,
