@@ -7,7 +7,8 @@ import msgspec
 
 from companyos.agents import Agent, play
 from companyos.agents.adversaries import ADVERSARIES, KNOWN
-from companyos.agents.adversaries.careless import HABITS, Careless, experts_ending, known_endings
+from companyos.agents.adversaries.careless import HABITS, Careless
+from companyos.agents.adversaries.fixed_endings import experts_ending, known_endings
 from companyos.assurance.twins import do, twins_with_other_ending
 from companyos.core.parallel import pooled
 from companyos.core.task import BENCHMARK_VERSION

@@ -9,7 +9,8 @@ import msgspec
 
 from companyos.agents.adversaries import farmers
 from companyos.agents.adversaries.ask_around import AskAround, signed_endings
-from companyos.agents.adversaries.careless import CloseAtOnce, Constant, known_endings, known_refusals, naive
+from companyos.agents.adversaries.careless import naive
+from companyos.agents.adversaries.fixed_endings import CloseAtOnce, Constant, known_endings, known_refusals
 from companyos.agents.adversaries.memoriser import memoriser, numbers_only
 from companyos.agents.adversaries.reward_watcher import RewardWatcher
 from companyos.agents.adversaries.scripts import SOURCES, BlindScript, Checklist

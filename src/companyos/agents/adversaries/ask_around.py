@@ -5,7 +5,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
-from companyos.agents.adversaries.careless import known_endings
+from companyos.agents.adversaries.fixed_endings import known_endings
 from companyos.agents.routine import Routine
 from companyos.company import Entry, Person
 from companyos.company.programs import until_answered, until_stuck
