@@ -10,7 +10,8 @@ import pytest
 from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.agents.adversaries import ADVERSARIES, KNOWN
-from companyos.agents.adversaries.careless import HABITS, experts_ending, known_endings
+from companyos.agents.adversaries.careless import HABITS
+from companyos.agents.adversaries.fixed_endings import experts_ending, known_endings
 from companyos.assurance.floor import CHAOS, SHORT_SOLUTION, FloorJob, Tally, tally
 from companyos.assurance.twins import twins_with_other_ending
 from companyos.chaos import DIALS
