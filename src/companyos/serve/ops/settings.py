@@ -43,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token_sessions: Count = 100_000  # sessions of one token in the ledger
     token_sockets: Count = 4096  # open WebSockets of one token at one worker
     token_bytes: Count = 1_000_000_000  # bytes that one token may send to one worker per minute
-    allowed_hosts: tuple[str, ...] = ()  # accepted host names; `*`: any, as by default field others can connect
+    allowed_hosts: tuple[str, ...] = ()  # accepted host names; `*`: any, as by default where others can connect
     screens: Count = 32  # browser pages, one for each session that is observed by screenshots
     chromium: str = ""  # path of the browser; by default one of the system, or the one of Playwright
     cors_origins: tuple[str, ...] = ()  # origins whose pages may send requests from a browser
