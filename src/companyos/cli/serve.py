@@ -1,10 +1,14 @@
 """Commands that start servers: HTTP and MCP."""
 
 from argparse import Namespace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from companyos.cli.options import EPISODE, Commands, option
 from companyos.core.errors import Misuse
+
+if TYPE_CHECKING:
+    from companyos.serve.ops.settings import Settings
 
 
 def _serve(args: Namespace) -> int:
@@ -15,12 +19,25 @@ def _serve(args: Namespace) -> int:
         raise Misuse(f'serving needs {missing.name}: pip install "companyos[serve]"') from None
     from companyos.serve.ops.settings import BadSetting
 
-    flags = ("host", "port", "ledger", "fsync", "workers", "log_format", "results", "exam")
+    flags = ("host", "port", "ledger", "fsync", "workers", "log_format", "results", "exam", "study", "study_out")
     try:
-        serve(_given(args, flags), "companyos.web.app:create")
+        serve(_given(args, flags), "companyos.web.app:create", _check_study)
     except BadSetting as mistake:
         raise Misuse(str(mistake)) from None
     return 0
+
+
+def _check_study(settings: "Settings") -> None:
+    """Open the run folder of a study, so that a wrong suite or folder is one line and not a traceback of the server."""
+    if settings.study:
+        from companyos.evaluate.runs.run import BadRun
+        from companyos.evaluate.runs.study import StudyRun
+        from companyos.evaluate.suites.suite import suite
+
+        try:
+            StudyRun(Path(settings.study_out), suite(settings.study))
+        except (BadRun, OSError) as mistake:
+            raise Misuse(str(mistake)) from None
 
 
 def _mcp(args: Namespace) -> int:
@@ -63,6 +80,14 @@ COMMANDS: Commands = {
             const="true",
             help="serve agents only: no task ids, rewards or verdicts, and one attempt per task and token",
         ),
+        option(
+            "--study",
+            metavar="SUITE",
+            nargs="?",
+            const="smoke",
+            help="hand out the tasks of a suite, or of a file of task ids, to people; without SUITE: smoke",
+        ),
+        option("--study-out", metavar="DIR", help="folder of the run with the people's episodes (default: runs/people)"),
     ),
     _mcp: (
         option("task", metavar="TASK", nargs="?", help="a task id, or a family (default: vendor_onboarding)"),

@@ -4,7 +4,7 @@ import logging.config
 import os
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,13 +20,21 @@ from companyos.serve.ops.settings import PREFIX, BadSetting, Settings
 from companyos.serve.ops.worker_folder import worker_folder
 
 
-def serve(flags: Mapping[str, str], factory: str = "companyos.serve.app:create") -> None:
-    """Serve until stopped. The flags become environment variables, because the workers read their settings there."""
+def serve(
+    flags: Mapping[str, str],
+    factory: str = "companyos.serve.app:create",
+    check: Callable[[Settings], None] = lambda settings: None,
+) -> None:
+    """Serve until stopped. The flags become environment variables, because the workers read their settings there.
+
+    `check` is called with the settings before anything starts.
+    """
     os.environ.update({f"{PREFIX}{name.upper()}": value for name, value in flags.items()})
     os.environ.setdefault(f"{PREFIX}WATCH_KEY", secrets.token_hex())  # all workers must have the same key
     settings = Settings.read(os.environ)
     if settings.results and not Path(settings.results).is_dir():
         raise BadSetting(f"there is no folder {settings.results}")
+    check(settings)
     # Fail before anything starts, and create the tables before several workers try to.
     open_ledger(settings.ledger, settings.fsync).close()
     _check_port(settings)

@@ -51,6 +51,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     recovered: int  # those of them that answered a later call; all of them in a success
     tokens: int | None = None
     cost: float | None = None
+    seconds: float | None = None  # by the clock on the wall; of a person who played in a study
 
     @property
     def cluster(self) -> str:
@@ -77,7 +78,11 @@ def _seed_of(task_id: str) -> str:
 
 
 def judge(
-    episode: Transcript | ReplayedEpisode, trial: int = 0, tokens: int | None = None, cost: float | None = None
+    episode: Transcript | ReplayedEpisode,
+    trial: int = 0,
+    tokens: int | None = None,
+    cost: float | None = None,
+    seconds: float | None = None,
 ) -> Outcome:
     """Return the outcome of an episode. Raises `ReplayDiffers` when it has calls after its end."""
     replayed = replay_alone(episode)
@@ -113,6 +118,7 @@ def judge(
         recovered=recovered,
         tokens=tokens,
         cost=cost,
+        seconds=seconds,
     )
 
 

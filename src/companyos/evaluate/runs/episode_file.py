@@ -14,6 +14,7 @@ from companyos.families.kit.goals import add_up
 FOLDER = "episodes"
 _SUFFIX = ".jsonl"
 _USAGE_SUFFIX = f".usage{_SUFFIX}"  # token counts and costs, in a file beside the transcript
+_PERSON_SUFFIX = ".person.json"  # in a study: the file beside the transcript with a `PersonRecord`
 
 
 class EpisodeKey(msgspec.Struct, frozen=True, order=True):
@@ -32,9 +33,25 @@ class EpisodeKey(msgspec.Struct, frozen=True, order=True):
         """The path of the file with the episode's token counts and costs, relative to the run's folder."""
         return self.place.removesuffix(_SUFFIX) + _USAGE_SUFFIX
 
+    @property
+    def person_place(self) -> str:
+        """The path of the file about the person who played the episode, relative to the run's folder."""
+        return self.place.removesuffix(_SUFFIX) + _PERSON_SUFFIX
 
-def save_episode(run: Path, key: EpisodeKey, text: str, usage: Sequence[Usage] = ()) -> None:
+
+class PersonRecord(msgspec.Struct, frozen=True):
+    """What a study stores about the person who played an episode."""
+
+    visitor: int  # a random number
+    seconds: float  # by the clock on the wall, from the beginning of the episode to its last call
+
+
+def save_episode(
+    run: Path, key: EpisodeKey, text: str, usage: Sequence[Usage] = (), person: PersonRecord | None = None
+) -> None:
     """Write an episode. The transcript is written last: once it exists, the episode is complete."""
+    if person is not None:
+        write_atomic(run / key.person_place, msgspec.json.encode(person) + b"\n", make_folder=True)
     if usage:
         write_atomic(run / key.usage_place, b"".join(msgspec.json.encode(turn) + b"\n" for turn in usage), make_folder=True)
     write_atomic(run / key.place, text.encode(), make_folder=True)
@@ -56,6 +73,14 @@ def usage_of(run: Path, key: EpisodeKey) -> tuple[Usage, ...]:
         return tuple(_usages(run / key.usage_place))
     except FileNotFoundError:
         return ()
+
+
+def person_of(run: Path, key: EpisodeKey) -> PersonRecord | None:
+    """Return the record of the person who played an episode; None if an agent played it."""
+    try:
+        return msgspec.json.decode((run / key.person_place).read_bytes(), type=PersonRecord)
+    except FileNotFoundError:
+        return None
 
 
 def spent_on(run: Path) -> Usage:

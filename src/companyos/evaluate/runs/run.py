@@ -85,10 +85,16 @@ def unrewarded(obs: Observation) -> Observation:
     return Observation(obs.scene, obs.now, obs.step, obs.reply, 0.0, obs.done)
 
 
-def judged(key: EpisodeKey, text: str, usage: tuple[Usage, ...], replayed: ReplayedEpisode | None = None) -> JudgedEpisode:
+def judged(
+    key: EpisodeKey,
+    text: str,
+    usage: tuple[Usage, ...],
+    replayed: ReplayedEpisode | None = None,
+    seconds: float | None = None,
+) -> JudgedEpisode:
     """Judge an episode by its transcript. `replayed` is its replay, if the caller has made one."""
     tokens, cost = (sum(u.tokens for u in usage), add_up(u.cost for u in usage)) if usage else (None, None)
-    return JudgedEpisode(key, text, usage, judge(replayed or Transcript.from_jsonl(text), key.trial, tokens, cost))
+    return JudgedEpisode(key, text, usage, judge(replayed or Transcript.from_jsonl(text), key.trial, tokens, cost, seconds))
 
 
 def finish_episode(run: Path, agent: AgentSpec, key: EpisodeKey) -> FinishedEpisode:

@@ -16,7 +16,7 @@ from companyos.core.errors import BadChoice, BadTask, ReplayDiffers
 from companyos.core.parallel import as_they_come
 from companyos.env.rewards import current_profile_name
 from companyos.evaluate.judge.outcome import REWARD
-from companyos.evaluate.runs.episode_file import EpisodeKey, places, usage_of
+from companyos.evaluate.runs.episode_file import EpisodeKey, person_of, places, usage_of
 from companyos.evaluate.runs.run import (
     MANIFEST,
     OUTCOMES,
@@ -118,7 +118,7 @@ def _wrong_plan(plan: RunPlan, tasks: Suite) -> Iterator[SubmissionFinding]:
 
 def _stray_files(run: Path, keys: Iterable[EpisodeKey]) -> Iterator[SubmissionFinding]:
     """Files that belong to no episode of the run."""
-    known = {place for key in keys for place in (key.place, key.usage_place)}
+    known = {place for key in keys for place in (key.place, key.usage_place, key.person_place)}
     for place in places(run):
         if place not in known:
             yield SubmissionFinding(place, "stray file", "no episode of this run belongs there")
@@ -129,15 +129,17 @@ def _check(run: Path, key: EpisodeKey) -> _CheckedEpisode:
     try:
         text = (run / key.place).read_text()
         transcript = Transcript.from_jsonl(text)
-        usage = usage_of(run, key)
+        usage, person = usage_of(run, key), person_of(run, key)
     except FileNotFoundError:
         return _CheckedEpisode(key, finding=SubmissionFinding(key.place, "missing episode", "the file does not exist"))
     except (ValueError, OSError) as error:
         return _CheckedEpisode(key, finding=SubmissionFinding(key.place, "unreadable episode", str(error)))
-    return _check_replay(key, text, transcript, usage)
+    return _check_replay(key, text, transcript, usage, person.seconds if person else None)
 
 
-def _check_replay(key: EpisodeKey, text: str, transcript: Transcript, usage: tuple[Usage, ...]) -> _CheckedEpisode:
+def _check_replay(
+    key: EpisodeKey, text: str, transcript: Transcript, usage: tuple[Usage, ...], seconds: float | None
+) -> _CheckedEpisode:
     """Replay and judge one episode whose file could be read."""
 
     def wrong(kind: str, what: str) -> _CheckedEpisode:
@@ -159,7 +161,7 @@ def _check_replay(key: EpisodeKey, text: str, transcript: Transcript, usage: tup
         return wrong("edited episode", str(difference))
     if transcript.to_jsonl() != text:
         return wrong("edited episode", "its lines are not formatted as we write them")
-    return _CheckedEpisode(key, judged(key, text, usage, replayed).finished())
+    return _CheckedEpisode(key, judged(key, text, usage, replayed, seconds).finished())
 
 
 def hash_of(files: Iterable[Path]) -> str:

@@ -118,6 +118,7 @@ DETAILS = (
     _metric("refusal_recall", "Refusals, recall", "share of the impossible tasks that it called impossible"),
     _metric("tokens", "Tokens", "per episode, as the endpoint reports them", WHOLE),
     _metric("cost", "Cost", "per episode, as the endpoint reports it", MONEY),
+    _metric("seconds", "Seconds", "per episode of a person, by the clock on the wall", WHOLE),
 )
 
 

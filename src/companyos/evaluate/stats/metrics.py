@@ -189,6 +189,7 @@ def _episode_numbers(outcomes: Sequence[Outcome]) -> dict[str, Estimate | None]:
         ),
         "tokens": mean((outcome.cluster, outcome.tokens, 1.0) for outcome in outcomes if outcome.tokens is not None),
         "cost": mean((outcome.cluster, outcome.cost, 1.0) for outcome in outcomes if outcome.cost is not None),
+        "seconds": mean((outcome.cluster, outcome.seconds, 1.0) for outcome in outcomes if outcome.seconds is not None),
     }
 
 

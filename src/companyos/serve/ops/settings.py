@@ -48,6 +48,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     chromium: str = ""  # path of the browser; by default one of the system, or the one of Playwright
     cors_origins: tuple[str, ...] = ()  # origins whose pages may send requests from a browser
     results: str = ""  # folder with the runs that the gallery shows
+    study: str = ""  # a suite, or a file of task ids, whose tasks people play in turn; replaces the other pages
+    study_out: Annotated[str, Meta(min_length=1)] = "runs/people"  # folder of the run with their episodes
     watch_key: str = ""  # secret key that signs links and agent tokens; the same on all servers of a ledger
     log_format: Literal["text", "json"] = "text"  # text for people, or one JSON object per line
     log_level: Literal["debug", "info", "warning"] = "info"  # single steps are logged at `debug`
@@ -70,6 +72,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if settings.workers > 1 and settings.ledger == NO_LEDGER:
             raise BadSetting("several workers share their sessions through a ledger: give a file, or run one worker")
         _check_exam(settings)
+        _check_study(settings)
         return settings
 
 
@@ -83,6 +86,14 @@ def _check_exam(settings: Settings) -> None:
         raise BadSetting(f"an exam does not show progress: unset {PREFIX}PROGRESS")
     if settings.exam and settings.ledger == NO_LEDGER:
         raise BadSetting("an exam records its attempts in the ledger: give a file or postgresql://...")
+
+
+def _check_study(settings: Settings) -> None:
+    """Refuse settings that contradict a study."""
+    if settings.study and settings.exam:
+        raise BadSetting("a study is for people, an exam for agents: run one server for each")
+    if settings.study and settings.workers > 1:
+        raise BadSetting("a study writes one run folder: run one worker")
 
 
 def _split_at_commas(text: str) -> list[str]:
