@@ -273,3 +273,10 @@ def test_mcp_over_http_begins_and_ends_sessions_and_names_what_is_wrong() -> Non
 def test_no_app_has_a_name_that_would_split_elsewhere() -> None:
     for (app, method), tool in TOOLBOX.tools.items():
         assert call_named(tool.schema["function"]["name"], {}) == Call(app, method)
+
+
+def test_without_the_package_openenv_its_client_says_what_to_install() -> None:
+    script = "import sys; sys.modules['openenv'] = None; import companyos.integrations.openenv.client"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1].endswith('need openenv: pip install "companyos[openenv]"')
