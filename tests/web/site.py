@@ -40,6 +40,11 @@ class RunningSite:
         session_id = address.split("/office/")[1].split("/")[0]
         return self._server.run(lambda sessions: sessions.observe(session_id, None))
 
+    def session_of_code(self, code: str) -> Session:
+        """Return the session of a watch link."""
+        session_id = self.watch.session_of(code)
+        return self._server.run(lambda sessions: sessions.observe(session_id, None))
+
 
 class Agent:
     """An agent that works over REST, and the address at which to watch it."""

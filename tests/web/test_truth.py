@@ -34,6 +34,10 @@ class Site(AppClient):
         files = {"file": ("a.jsonl", text.encode())}
         return self.runner.run(self._client.post("/replay", files=files, headers=headers, timeout=120))
 
+    def send(self, path: str, form: dict[str, str]) -> httpx.Response:
+        """Send a form."""
+        return self.runner.run(self._client.post(path, data=form, timeout=120))
+
     def begin(self, task_id: str) -> str:
         return str(good(self.post("/reset", {"task": task_id}))["session_id"])
 

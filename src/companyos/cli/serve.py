@@ -8,6 +8,8 @@ from companyos.cli.options import EPISODE, Commands, option
 from companyos.core.errors import Misuse
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from companyos.serve.ops.settings import Settings
 
 
@@ -21,7 +23,8 @@ def _serve(args: Namespace) -> int:
 
     flags = ("host", "port", "ledger", "fsync", "workers", "log_format", "results", "exam", "study", "study_out")
     try:
-        serve(_given(args, flags), "companyos.web.app:create", _check_study)
+        given = _given(args, flags) | _watched_agents(args.agent or [])
+        serve(given, "companyos.cli.serve:create_app", _check_study)
     except BadSetting as mistake:
         raise Misuse(str(mistake)) from None
     return 0
@@ -38,6 +41,27 @@ def _check_study(settings: "Settings") -> None:
             StudyRun(Path(settings.study_out), suite(settings.study))
         except (BadRun, OSError) as mistake:
             raise Misuse(str(mistake)) from None
+
+
+def _watched_agents(names: list[str]) -> dict[str, str]:
+    """Return the setting for the agents that visitors may watch: the given ones, or the trained model of this checkout."""
+    from companyos.cli.agents import add_trained_models, trained_model_here
+    from companyos.evaluate.runs.roster import agent_named
+
+    add_trained_models()
+    for name in names:
+        agent_named(name).open()  # fail before the server starts
+    offered = names or [name for name in (trained_model_here(),) if name]
+    return {"agents": ",".join(offered)} if offered else {}
+
+
+def create_app() -> "FastAPI":
+    """Return the app with its pages, whose visitors can also watch trained models. Each worker process calls this."""
+    from companyos.cli.agents import add_trained_models
+    from companyos.web.app import create
+
+    add_trained_models()
+    return create()
 
 
 def _mcp(args: Namespace) -> int:
@@ -73,6 +97,12 @@ COMMANDS: Commands = {
         option("--fsync", action="store_const", const="true", help="survive a power cut, too"),
         option("--workers", metavar="N", help="processes that share the ledger (default: 1)"),
         option("--log-format", choices=("text", "json")),
+        option(
+            "--agent",
+            action="append",
+            metavar="NAME",
+            help="an agent that visitors may watch beside the built-in ones, such as tiny:FILE; can be repeated",
+        ),
         option("--results", metavar="DIR", help="a folder of runs that the gallery shows: evaluations and training logs"),
         option(
             "--exam",

@@ -7,6 +7,7 @@ from fastapi import FastAPI
 
 from companyos.serve import app
 from companyos.serve.ops.settings import Settings
+from companyos.web.pages.demonstrate import DemonstrationPages
 from companyos.web.pages.docs import DocsPage
 from companyos.web.pages.front import FrontPage
 from companyos.web.pages.gallery import GalleryPages
@@ -31,6 +32,7 @@ def create(settings: Settings | None = None) -> FastAPI:
         PlayPages(),
         OfficePages(),
         watch,
+        DemonstrationPages(watch),
         ReplayPages(watch, results),
         GalleryPages(results),
         DocsPage(),

@@ -1,6 +1,6 @@
 """What all pages share: templates, static files, response headers, error pages, forms and sign-in."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from importlib.resources import files
 from typing import Any, Protocol
@@ -195,6 +195,21 @@ class Site:
         return reply
 
 
+class FormState:
+    """The values of a form that is shown, and the mistake of one that was refused: its message and its field."""
+
+    def __init__(self, values: Mapping[str, str] | None = None, error: ServeError | None = None) -> None:
+        self.values = values or {}
+        self.status = error.status if error else 200
+        # For example "Expected `int` >= 0 - at `$.seed`": the message, and the field after `$.`.
+        message, _, position = str(error or "").partition(" - at `$.")
+        self.message, self.field = message, position.rstrip("`")
+
+    def value(self, name: str, default: str = "") -> str:
+        """Return what is filled in."""
+        return self.values.get(name, default)
+
+
 class SubmittedForm:
     """The fields of a submitted form, in their order."""
 
@@ -212,6 +227,10 @@ class SubmittedForm:
     def values(self, name: str) -> list[str]:
         """Return all values of a name."""
         return self._values.get(name, [])
+
+    def filled_in(self) -> dict[str, str]:
+        """Return the first value of each name."""
+        return {name: values[0] for name, values in self._values.items()}
 
     def __contains__(self, name: str) -> bool:
         return name in self._values

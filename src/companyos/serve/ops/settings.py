@@ -50,6 +50,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     results: str = ""  # folder with the runs that the gallery shows
     study: str = ""  # a suite, or a file of task ids, whose tasks people play in turn; replaces the other pages
     study_out: Annotated[str, Meta(min_length=1)] = "runs/people"  # folder of the run with their episodes
+    agents: tuple[str, ...] = ()  # agents that visitors may watch beside the built-in ones, such as `tiny:FILE`
     watch_key: str = ""  # secret key that signs links and agent tokens; the same on all servers of a ledger
     log_format: Literal["text", "json"] = "text"  # text for people, or one JSON object per line
     log_level: Literal["debug", "info", "warning"] = "info"  # single steps are logged at `debug`

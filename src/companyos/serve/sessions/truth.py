@@ -1,8 +1,9 @@
 """Decides when a page may show the ground truth of a task: the right ending, the facts, and the expert's solution.
 
 A trainer may see it at any time. Other clients see it once no session of that task is unfinished on this server. Otherwise
-a client could fork a session, lose the fork, read its verdict, and win the original. Ids that differ only in doses, weather
-(the draw of the troubles) or overrides count as the same task here, because the seed gives them the same facts.
+a client could fork a session, lose the fork, read its verdict, and win the original. Demonstrations do not count, because no
+client can make a call in them. Ids that differ only in doses, weather (the draw of the troubles) or overrides count as the
+same task here, because the seed gives them the same facts.
 """
 
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ from collections.abc import Iterable
 from companyos.core.task import BENCHMARK_VERSION, TaskId
 from companyos.serve.access.roles import Client
 from companyos.serve.errors import OtherRelease, OtherVersion, UnknownSession
+from companyos.serve.sessions.demonstrations import demonstrator
 from companyos.serve.sessions.sessions import Session, Sessions
 
 _MAX_REMEMBERED = 65_536  # sessions known to have ended
@@ -30,7 +32,7 @@ class Truth:
         wanted, unfinished = {task.key for task in tasks}, set[str]()
         self._remember(session.header.session_id for session in sessions.live(None) if session.env.done)
         for header in sessions.ledger.headers():
-            if header.version != BENCHMARK_VERSION:
+            if header.version != BENCHMARK_VERSION or demonstrator(header.session_id):
                 continue
             key = TaskId.parse(header.task_id).key
             if key in wanted - unfinished and not self._has_ended(sessions, header.session_id):

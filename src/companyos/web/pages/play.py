@@ -2,6 +2,7 @@
 
 import secrets
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 from fastapi import FastAPI
@@ -22,7 +23,7 @@ from companyos.serve.sessions.begin import begin, read_reset
 from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.web.labels import title_and_question
 from companyos.web.links import decode_task_link
-from companyos.web.site import Site, SubmittedForm, read_form, redirect_to
+from companyos.web.site import FormState, Site, SubmittedForm, read_form, redirect_to
 
 PROPOSED_SEEDS = 1000  # the form proposes a random seed below this
 # The doses that the form offers, mildest first.
@@ -53,19 +54,18 @@ class PlayPages:
 
     async def choose(self, request: Request) -> Response:
         """The form that asks for the family, the dose of chaos and the seed."""
-        chosen = request.query_params.get("family", "")
-        return self._site.page(
-            "play.html",
-            families=[(name, *title_and_question(family)) for name, family in FAMILIES.items()],
-            chosen=chosen if chosen in FAMILIES else next(iter(FAMILIES)),
-            days=DAYS,
-            seed=secrets.randbelow(PROPOSED_SEEDS),
-            max_seed=MAX_SEED,
-        )
+        return self._choice_page(FormState(dict(request.query_params)))
+
+    def _choice_page(self, chosen: FormState) -> Response:
+        return self._site.page("play.html", chosen.status, chosen=chosen, **task_choices())
 
     async def begin(self, request: Request) -> Response:
-        """Start a session and open its first page."""
-        return await self._start(request, _reset_body(await read_form(request)))
+        """Start a session and open its first page. A mistake is shown in the form."""
+        form = await read_form(request)
+        try:
+            return await self._start(request, reset_body(form))
+        except Malformed as error:
+            return self._choice_page(FormState(form.filled_in(), error))
 
     async def linked(self, request: Request) -> Response:
         """The page of a shared link. It shows what a player may know before the start."""
@@ -88,8 +88,18 @@ class PlayPages:
         return redirect_to(f"/office/{session.header.session_id}/0")
 
 
-def _reset_body(form: SubmittedForm) -> ResetBody:
-    """Return the reset request of the form. Empty fields get their defaults."""
+def task_choices() -> dict[str, Any]:
+    """Return the values of a form that asks for a task: what it offers, and a random seed."""
+    return {
+        "families": [(name, *title_and_question(family)) for name, family in FAMILIES.items()],
+        "days": DAYS,
+        "seed": secrets.randbelow(PROPOSED_SEEDS),
+        "max_seed": MAX_SEED,
+    }
+
+
+def reset_body(form: SubmittedForm) -> ResetBody:
+    """Return the reset request of a form that asks for a task. Empty fields get their defaults."""
     task = form.first("family")
     fields = {"task": task or None, "seed": _number(form, "seed", int), "chaos": _number(form, "chaos", float)}
     with suppress(BadTask):  # a whole task id includes the seed and the dose
@@ -104,7 +114,7 @@ def _number(form: SubmittedForm, name: str, kind: type[int] | type[float]) -> in
     try:
         return msgspec.convert(text, kind, strict=False) if text else None
     except msgspec.ValidationError:
-        raise Malformed(f"{name} is a number, not {text!r}") from None
+        raise Malformed(f"{name} is a number, not {text!r} - at `$.{name}`") from None
 
 
 def _linked_task(request: Request) -> TaskId:

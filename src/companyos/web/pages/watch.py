@@ -30,12 +30,15 @@ from companyos.serve.errors import Busy, UnknownRoute, UnknownSession, WrongToke
 from companyos.serve.http.requests import client_of
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
+from companyos.serve.sessions.demonstrations import demonstrator
 from companyos.serve.sessions.sessions import Session, Sessions
 from companyos.serve.sessions.work_queue import WorkQueue
+from companyos.web.demonstrations import Demonstrations
 from companyos.web.episode.navigation import APPS
 from companyos.web.episode.turn_recorder import RecordedTurn, TurnRecorder, hidden_causes
 from companyos.web.links import decode_link, encode_link
-from companyos.web.site import HEADERS, Site, read_form, redirect_to
+from companyos.web.pages.play import task_choices
+from companyos.web.site import HEADERS, FormState, Site, read_form, redirect_to
 
 MAX_LISTED = 200
 MAX_WATCHERS = 100  # at the same time, in one worker
@@ -103,6 +106,8 @@ class WatchPages:
         self._key = blake2b((settings.watch_key or secrets.token_hex()).encode(), digest_size=32).digest()
         self._workers = settings.workers
         self._admin = bool(settings.admin_token)
+        self.demonstrations = Demonstrations(queue, metrics, settings)
+        site.at_end.append(self.demonstrations.close)
         self.watchers = 0
         app.state.watch = self
         site.templates.globals["watch_code"] = self.code
@@ -131,13 +136,26 @@ class WatchPages:
     # -- pages -----------------------------------------------------------------------------------------------------
 
     async def list_sessions(self, request: Request) -> Response:
-        """The list of sessions in the memory of the worker that answers."""
+        """The form that starts a demonstration, and the sessions in the memory of the worker that answers."""
+        return await self.list_page(request, FormState())
+
+    async def list_page(self, request: Request, chosen: FormState) -> Response:
+        """Return the page `/watch`. `chosen` are the values and the mistake of its form."""
         owner, now = owner_of(request), time.time()
         live: list[dict[str, Any]] = await self._queue.run(
             lambda sessions: [self._list_row(session, now) for session in sessions.live(owner)[:MAX_LISTED]]
         )
-        could_sign_in = self._admin and owner is not None
-        return self._site.page("watch_list.html", live=live, workers=self._workers, all=not owner, admin=could_sign_in)
+        return self._site.page(
+            "watch_list.html",
+            chosen.status,
+            live=live,
+            workers=self._workers,
+            all=not owner,
+            admin=self._admin and owner is not None,  # the visitor could sign in
+            chosen=chosen,
+            agents=self.demonstrations.groups,
+            **task_choices(),
+        )
 
     def _list_row(self, session: Session, now: float) -> dict[str, Any]:
         """Return the values of a session's row in the list."""
@@ -153,6 +171,7 @@ class WatchPages:
             "line": write_line(turns[-1].call) if turns else "",
             "reply_code": turns[-1].reply.code if turns else OK,
             "idle": _duration(now - session.touched),
+            "agent": demonstrator(session.header.session_id),
         }
 
     async def find(self, request: Request) -> Response:
@@ -163,14 +182,16 @@ class WatchPages:
 
     async def session_page(self, request: Request) -> Response:
         """The page of an episode. A script, if the browser runs it, adds new calls."""
-        watched, with_hidden = await self._watched(request), _shows_hidden(request)
-        env = watched.recorder.env
+        watched = await self._watched(request)
+        env, with_hidden = watched.recorder.env, _shows_hidden(request, watched)
         return self._site.page(
             "watch_session.html",
             code=request.path_params["code"],
             brief=env.scene.brief,
             turns=watched.recorder.turns[::-1],
-            may_see_all=client_of(request).admin,
+            agent=demonstrator(watched.session_id),
+            may_see_all=_may_see_hidden(request, watched),
+            may_replay=env.done or client_of(request).admin,
             task_id=env.task_id if with_hidden else "",
             causes=hidden_causes(env) if with_hidden else [],
             ending=env.setting.ending if with_hidden else None,
@@ -178,12 +199,10 @@ class WatchPages:
         )
 
     async def world(self, request: Request) -> Response:
-        """Every record of the company, for admins."""
-        if not self._admin:
-            raise UnknownRoute("there is no such page")
-        if not client_of(request).admin:
-            raise WrongToken
+        """Every record of the company, for admins, and for everybody in demonstrations."""
         watched = await self._watched(request)
+        if not _may_see_hidden(request, watched):
+            raise WrongToken if self._admin else UnknownRoute("there is no such page")
         world = watched.recorder.env.world
         kinds = [(kind.__name__, kind.hidden, [view(record) for record in world.all(kind)]) for kind in KINDS]
         return self._site.page("watch_world.html", code=request.path_params["code"], kinds=kinds, **watched.status(True))
@@ -196,7 +215,7 @@ class WatchPages:
             raise TooManyWatchers
         known_turns = _count_of(request.headers.get("last-event-id") or request.query_params.get("after", "0"))
         watched = await self._watched(request)
-        return _EventStream(self, self._stream(watched, known_turns, _shows_hidden(request)))
+        return _EventStream(self, self._stream(watched, known_turns, _shows_hidden(request, watched)))
 
     async def _stream(self, watched: WatchedEpisode, known_turns: int, with_hidden: bool) -> AsyncIterator[bytes]:
         try:
@@ -225,13 +244,16 @@ class WatchPages:
         update = {
             "calls": "".join(calls),
             "state": str(macros.state()),
+            "progress": str(macros.progress()),
             "announcement": str(macros.announcement(new_turns[-1])),
         }
         return b"id: %d\ndata: %s\n\n" % (new_turns[-1].number, msgspec.json.encode(update))
 
     async def _watched(self, request: Request) -> WatchedEpisode:
         session_id, owner = self.session_of(request.path_params["code"]), owner_of(request)
-        return await self._queue.run(lambda sessions: WatchedEpisode(sessions, session_id, owner))
+        watched = await self._queue.run(lambda sessions: WatchedEpisode(sessions, session_id, owner))
+        await self.demonstrations.check_access(session_id, TaskId.parse(watched.recorder.env.task_id), client_of(request))
+        return watched
 
 
 class _EventStream(StreamingResponse):
@@ -257,9 +279,14 @@ def owner_of(request: Request) -> str | None:
     return None if client.admin else client.owner
 
 
-def _shows_hidden(request: Request) -> bool:
-    """Return whether the page shows hidden data: for admins, unless they choose the agent's view."""
-    return client_of(request).admin and request.query_params.get("view") != "agent"
+def _may_see_hidden(request: Request, watched: WatchedEpisode) -> bool:
+    """Return whether the visitor may see hidden data: an admin in all sessions, others in demonstrations."""
+    return client_of(request).admin or bool(demonstrator(watched.session_id))
+
+
+def _shows_hidden(request: Request, watched: WatchedEpisode) -> bool:
+    """Return whether the page shows hidden data, because the visitor may see it and has not chosen the agent's view."""
+    return _may_see_hidden(request, watched) and request.query_params.get("view") != "agent"
 
 
 def _count_of(text: str) -> int:

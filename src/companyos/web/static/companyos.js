@@ -6,6 +6,7 @@ addEventListener("pageshow", (event) => { if (event.persisted) location.reload()
 
 // Ignore a double click. The turn number already makes the second request harmless; this only saves it.
 addEventListener("submit", (event) => {
+  if (event.target.id === "controls") return;
   if (event.target.dataset.sent) { event.preventDefault(); return; }
   event.target.dataset.sent = "yes";
   setTimeout(() => delete event.target.dataset.sent, 4000);
@@ -93,8 +94,9 @@ for (const calls of document.querySelectorAll("[data-watch]")) {
   const show = (id) => { const notice = document.getElementById(id); if (notice) notice.hidden = false; };
   const stop = () => { source.close(); document.getElementById("live")?.classList.add("off"); };
   source.addEventListener("message", (event) => {
-    const { calls: rows, state, announcement } = JSON.parse(event.data);
+    const { calls: rows, state, progress, announcement } = JSON.parse(event.data);
     document.getElementById("state").innerHTML = state;
+    if (document.getElementById("progress")) document.getElementById("progress").innerHTML = progress;
     document.getElementById("announcement").textContent = announcement;
     document.getElementById("none")?.remove();
     calls.querySelectorAll(".fresh details").forEach((details) => { details.open = false; });
@@ -104,6 +106,50 @@ for (const calls of document.querySelectorAll("[data-watch]")) {
   source.addEventListener("over", () => { stop(); show("over"); });
   source.addEventListener("gone", () => { stop(); show("gone"); });
   addEventListener("pagehide", () => source.close());
+}
+
+// Plays a demonstration: asks the server for one step after another. Live updates show the steps.
+for (const controls of document.querySelectorAll("#controls")) {
+  const pauses = [4000, 2000, 1000, 500, 200, 0];  // milliseconds between two steps
+  const names = ["a step every 4 s", "a step every 2 s", "a step per second", "2 steps per second", "5 steps per second", "as fast as it can"];
+  const turn = controls.elements.turn, pause = document.getElementById("pause"), output = document.getElementById("pace");
+  let pace = 2, playing = false, asking = false, timer = 0;
+  const step = async () => {
+    if (asking) return;
+    asking = true;
+    const body = new URLSearchParams({ turn: turn.value, script: "1" });
+    const reply = await fetch(controls.action, { method: "POST", body }).catch(() => null);
+    asking = false;
+    document.getElementById("stuck").hidden = Boolean(reply?.ok);
+    if (!reply?.ok) { play(false); return; }
+    const { step: made, done } = await reply.json();
+    turn.value = made + 1;
+    if (done) { play(false); controls.hidden = true; }
+  };
+  const tick = async () => { await step(); if (playing) timer = setTimeout(tick, pauses[pace]); };
+  const play = (on) => {
+    playing = on;
+    clearTimeout(timer);
+    pause.textContent = on ? "Pause" : "Play";
+    if (on) tick();
+  };
+  const setPace = (next) => {
+    pace = Math.max(0, Math.min(pauses.length - 1, next));
+    output.value = names[pace];
+    for (const button of controls.querySelectorAll("[data-pace]"))
+      button.disabled = pace === (button.dataset.pace === "1" ? 0 : pauses.length - 1);
+  };
+  pause.addEventListener("click", () => play(!playing));
+  controls.addEventListener("click", (event) => {
+    if (event.target.dataset.pace) { setPace(pace - Number(event.target.dataset.pace)); if (playing) play(true); }
+  });
+  controls.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (event.submitter?.value === "all") { setPace(pauses.length - 1); play(true); } else { play(false); step(); }
+  });
+  addEventListener("pagehide", () => play(false));
+  setPace(pace);
+  if (new URLSearchParams(location.search).has("play")) play(true);
 }
 
 // The replay page shows one step at a time. The slider, keys, marks and links to steps change it.
