@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from companyos.chaos import DIALS
 from companyos.evaluate.reports.report import read_run
+from companyos.evaluate.runs import submission
 from companyos.families import FAMILIES
 from companyos.web.charts import ChartLine, interval_chart, plot
 from companyos.web.labels import in_words
-from companyos.web.results_folder import ResultsFolder
+from companyos.web.results_folder import SAMPLE, ResultsFolder
 from tests.evaluate.reports import HOSTILE, Tags, hostile_run, mixed_run
 from tests.helpers import STEADY
 from tests.web.browser import browsing
@@ -112,12 +113,39 @@ def test_files_are_read_in_another_process(site: RunningSite, monkeypatch: pytes
         assert (page.status_code, "naive" in page.text) == (200, True)
 
 
-def test_without_a_results_folder_the_gallery_says_how_to_set_one() -> None:
-    with served() as site:
-        page = httpx.get(f"{site.url}/gallery", timeout=60).text
-        assert "companyos serve --results DIR" in page
-        assert "/play?family=vendor_onboarding" in page
-        assert httpx.get(f"{site.url}/gallery/run?at=naive", timeout=60).status_code == 404
+def test_without_a_results_folder_the_gallery_shows_a_sample_and_says_how_to_set_one() -> None:
+    with served() as site, browsing() as seen:
+        seen.page.goto(f"{site.url}/gallery")
+        assert "companyos serve --results DIR" in seen.page.locator("#results").inner_text()
+        assert seen.page.locator("#families .card").count() == len(FAMILIES)
+        seen.page.get_by_role("link", name="naive", exact=True).click()
+        results = seen.page.locator("#episodes tbody .pill").all_inner_texts()
+        assert {"success", "failure"} == set(results)
+        seen.page.locator("#episodes tbody a").first.click()
+        seen.page.get_by_role("heading", name="Failure").wait_for()
+        check_clean(seen, site)
+
+
+def test_the_sample_run_is_real_and_small() -> None:
+    """Every episode is replayed and judged again, and all numbers are computed again from that."""
+    [folder] = SAMPLE.iterdir()
+    assert submission.check(folder).findings == ()
+    assert sum(file.stat().st_size for file in SAMPLE.rglob("*") if file.is_file()) < 300_000
+
+
+def test_going_back_from_an_episode_keeps_the_filters_and_the_row(site: RunningSite) -> None:
+    with browsing() as seen:
+        seen.page.goto(f"{site.url}/gallery/run?at=naive&ended=failure#episodes")
+        row = seen.page.locator("#episodes tbody tr").nth(2)
+        row_id = row.get_attribute("id")
+        row.locator("a").click()
+        seen.page.locator("#player").wait_for()
+        seen.page.get_by_role("button", name="Show").click()
+        seen.page.locator("#player").wait_for()
+        seen.page.get_by_role("link", name="Back to the run").click()
+        seen.page.get_by_role("heading", name="naive on").wait_for()
+        assert seen.page.locator("tr:target").get_attribute("id") == row_id
+        assert seen.page.get_by_label("Result").input_value() == "failure"
 
 
 def test_files_that_are_not_runs_are_skipped(folder: Path) -> None:

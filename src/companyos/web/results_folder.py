@@ -12,6 +12,7 @@ from companyos.evaluate.runs.run import RESULTS, RUN, BadRun
 from companyos.evaluate.stats.metrics import Results
 from companyos.serve.errors import UnknownRoute
 
+SAMPLE = Path(__file__).parent / "sample"  # `tools/sample_run.py` writes it
 MAX_ENTRIES = 2000  # files and folders that one search looks at
 MAX_LOG_SIZE = 64_000_000  # bytes
 _MAX_PLOTTED = 1e300  # a chart cannot draw larger numbers
@@ -35,10 +36,14 @@ class TrainingLog(msgspec.Struct, frozen=True):
 
 
 class ResultsFolder:
-    """A folder of results. It is read on every request, because runs may still write to it. Symbolic links are skipped."""
+    """A folder of results. It is read on every request, because runs may still write to it. Symbolic links are skipped.
 
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder.resolve() if folder is not None else None
+    Without a folder, the results are those of the sample run that comes with this package.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = (folder or SAMPLE).resolve()
+        self.is_sample = folder is None
 
     def runs(self) -> list[EvaluationSummary]:
         """Return all evaluation runs that have numbers."""
@@ -50,7 +55,7 @@ class ResultsFolder:
     def run(self, name: str) -> Run | None:
         """Return a run with its episodes, or None if they are missing or unreadable."""
         summary = self.result(name)
-        if self.folder is None or not summary.has_episodes:
+        if not summary.has_episodes:
             return None
         try:
             return read_run(self.folder / summary.name)
@@ -78,8 +83,6 @@ class ResultsFolder:
 
     def _files(self, pattern: str) -> Iterator[Path]:
         """Yield files that match a pattern, in order. Skip episode folders, which may hold thousands of files."""
-        if self.folder is None:
-            return
         waiting, seen = [(self.folder, 0)], 0
         while waiting:
             folder, depth = waiting.pop(0)
@@ -95,7 +98,6 @@ class ResultsFolder:
                     waiting.append((path, depth + 1))
 
     def _relative_path(self, path: Path) -> str:
-        assert self.folder is not None
         return path.relative_to(self.folder).as_posix()
 
     def _summary_of(self, file: Path) -> EvaluationSummary | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from fastapi import FastAPI
 from markupsafe import Markup
@@ -79,15 +79,15 @@ class GalleryPages:
         )
 
     async def _read(self, function: Callable[[*Args], T], *args: *Args) -> T:
-        """Read files in the background process. Without a results folder there is nothing slow to do."""
-        return function(*args) if self._results.folder is None else await self._site.background.run(function, *args)
+        """Read files in the background process. The sample run is small and needs none."""
+        return function(*args) if self._results.is_sample else await self._site.background.run(function, *args)
 
     async def overview(self, request: Request) -> Response:
         """The main page: results, training runs, families and dials."""
         runs, logs = await self._read(_runs_and_logs, self._results)
         return self._site.page(
             "gallery.html",
-            has_folder=self._results.folder is not None,
+            is_sample=self._results.is_sample,
             runs=[(run, [line.format(run.results) for line in HEADLINE]) for run in runs],
             heads=[line.label for line in HEADLINE],
             doses=_compare_doses(runs),
@@ -116,7 +116,10 @@ class GalleryPages:
             families=[(in_words(name), name, block) for name, block in results.families.items()],
             columns=_columns(results),
             dials=_cost_of_dials(results),
-            episodes=[(outcome, _replay_address(name, outcome)) for outcome in chosen[:MAX_EPISODES]],
+            episodes=[
+                (outcome, _replay_address(name, outcome, family, ending), row_id(outcome.task_id, outcome.trial))
+                for outcome in chosen[:MAX_EPISODES]
+            ],
             counts=(len(chosen), len(outcomes)),
             withheld=len(outcomes) - len(visible),
             filters={"family": family, "ended": ending},
@@ -236,8 +239,22 @@ def _is_chosen(outcome: Outcome, family: str, ending: str) -> bool:
     return (not family or outcome.family == family) and (not ending or outcome.success == (ending == "success"))
 
 
-def _replay_address(run: str, outcome: Outcome) -> str:
-    return f"/replay/episode?{urlencode({'run': run, 'task': outcome.task_id, 'trial': outcome.trial})}"
+def _replay_address(run: str, outcome: Outcome, family: str, ending: str) -> str:
+    """Return the address of an episode's replay, with the filters of the list, to which that page leads back."""
+    filters = {name: value for name, value in (("family", family), ("ended", ending)) if value}
+    return f"/replay/episode?{urlencode({'run': run, 'task': outcome.task_id, 'trial': outcome.trial} | filters)}"
+
+
+def row_id(task_id: str, trial: int | str) -> str:
+    """Return the id of an episode's row on the page of its run."""
+    return f"{task_id}.{trial}"
+
+
+def list_address(query: Mapping[str, str]) -> str:
+    """Return the address of the row from which the replay of an episode was opened, with the same filters."""
+    filters = {name: query[name] for name in ("family", "ended") if name in query}
+    row = row_id(query.get("task", ""), query.get("trial", "0"))
+    return f"/gallery/run?{urlencode({'at': query.get('run', '')} | filters)}#{quote(row)}"
 
 
 # -- training ----------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from companyos.web.episode.review import (
     split_differences,
 )
 from companyos.web.labels import title_and_question
+from companyos.web.pages.gallery import list_address
 from companyos.web.pages.watch import WatchedEpisode, WatchPages, owner_of
 from companyos.web.results_folder import ResultsFolder
 from companyos.web.site import Site, check_origin
@@ -75,9 +76,8 @@ class ReplayPages:
             raise Malformed("trial must be a whole number")
         episode = query.get("run", ""), query.get("task", ""), int(trial)
         text = await self._site.background.run(self._results.transcript, *episode)
-        source = {name: query[name] for name in ("run", "task", "trial") if name in query}
-        run = query.get("run", "")
-        return await self._show(request, text.encode(), query.get("twin", ""), source=source, run=run)
+        source = {name: query[name] for name in ("run", "task", "trial", "family", "ended") if name in query}
+        return await self._show(request, text.encode(), query.get("twin", ""), source=source, back=list_address(query))
 
     async def session(self, request: Request) -> Response:
         """Replay a finished session, with its hidden causes. An admin may look before the end."""
@@ -97,7 +97,7 @@ class ReplayPages:
         twin: str,
         uploaded: str = "",
         source: dict[str, str] | None = None,
-        run: str = "",
+        back: str = "",
     ) -> Response:
         try:
             reviewed: EpisodeReview = await self._site.background.run(review, text, twin)
@@ -109,10 +109,10 @@ class ReplayPages:
         if not await self._queue.run(lambda sessions: self._truth.may_see(sessions, client, task)):
             raise StillOpen
         title, _ = title_and_question(family(task.family))
-        return self._site.page("replay_episode.html", review=reviewed, title=title, again=uploaded, source=source, run=run)
+        return self._site.page("replay_episode.html", review=reviewed, title=title, again=uploaded, source=source, back=back)
 
     async def _ask_for_file(self, status: int = 200, wrong: str = "", other_version: bool = False) -> Response:
-        runs = await self._site.background.run(self._results.runs) if self._results.folder is not None else []
+        runs = await self._site.background.run(self._results.runs) if not self._results.is_sample else self._results.runs()
         return self._site.page(
             "replay_upload.html", status, wrong=wrong, other=other_version, version=BENCHMARK_VERSION, runs=runs
         )
