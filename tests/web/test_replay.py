@@ -98,7 +98,9 @@ def test_the_first_difference_from_the_twin_is_marked(site: RunningSite, lost: C
         assert "First difference from the twin" in scene.inner_text()
         assert "Twin, Duplicate: yes" in scene.inner_text()
         assert scene.locator("mark").count() > 0
-        assert seen.page.locator(f"#step-{apart - 1} mark").count() == 0
+        before = seen.page.locator(f"#step-{apart - 1}")
+        assert before.locator("mark").count() == 0
+        assert "Twin, Duplicate: yes: the same reply" in before.text_content()
         check_clean(seen, site)
 
 
