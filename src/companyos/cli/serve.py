@@ -115,7 +115,7 @@ COMMANDS: Commands = {
             metavar="SUITE",
             nargs="?",
             const="smoke",
-            help="hand out the tasks of a suite, or of a file of task ids, to people; without SUITE: smoke (default: no study)",
+            help="hand out the tasks of a suite or a file of task ids to people; without SUITE: smoke (default: no study)",
         ),
         option("--study-out", metavar="DIR", help="folder of the run with the people's episodes (default: runs/people)"),
     ),
