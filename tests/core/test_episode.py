@@ -1,5 +1,7 @@
 """Tests of transcripts: what their files contain and which files are refused."""
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -102,10 +104,18 @@ def test_text_that_is_not_a_transcript_is_refused(text: str | bytes) -> None:
         Transcript.from_jsonl(text)
 
 
-def test_a_header_without_a_footer_is_no_transcript() -> None:
-    header = episode().transcript().to_jsonl().splitlines()[0]
-    with pytest.raises(ValueError, match="not a transcript: it needs a header line and a footer line"):
-        Transcript.from_jsonl(header)
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [
+        (lambda text: text.splitlines()[0], "truncated transcript: only the header line is there"),
+        (lambda text: text[: text.rindex("\n", 0, -1)], r"truncated transcript: the footer line is missing after line \d+"),
+        (lambda text: text[:-20], r"truncated transcript: line \d+: the line is cut off"),
+        (lambda text: text[: text.rindex("\n", 0, -1) - 20], r"truncated transcript: line \d+: the line is cut off"),
+    ],
+)
+def test_a_transcript_whose_end_is_missing_is_called_truncated(kept: Callable[[str], str], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        Transcript.from_jsonl(kept(episode().transcript().to_jsonl()))
 
 
 def test_bytes_that_are_not_utf8_are_named_by_their_line() -> None:

@@ -58,9 +58,11 @@ class Transcript(msgspec.Struct, frozen=True):
 
     @staticmethod
     def from_jsonl(text: str | bytes) -> "Transcript":
-        """Read a transcript. `ValueError` names the first line that is not valid."""
+        """Read a transcript. `ValueError` names the first line that is not valid, or says that the end is missing."""
         lines = [line for line in (text.encode() if isinstance(text, str) else text).split(b"\n") if line.strip()]
         if len(lines) < 2:
+            if lines and _decodes(lines[0], Header):
+                raise ValueError("truncated transcript: only the header line is there")
             raise ValueError("not a transcript: it needs a header line and a footer line")
         line_types: Iterable[Any] = [Header, *[Turn] * (len(lines) - 2), Footer]
         decoded = []
@@ -68,5 +70,18 @@ class Transcript(msgspec.Struct, frozen=True):
             try:
                 decoded.append(msgspec.json.decode(line, type=line_type))
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                if line_type is Footer and _decodes(line, Turn):
+                    raise ValueError(f"truncated transcript: the footer line is missing after line {number}") from None
+                if line_type is Footer and not _decodes(line, Any):
+                    raise ValueError(f"truncated transcript: line {number}: the line is cut off") from None
                 raise ValueError(f"not a transcript: line {number}: {error}") from None
         return Transcript(decoded[0], tuple(decoded[1:-1]), decoded[-1])
+
+
+def _decodes(line: bytes, line_type: Any) -> bool:
+    """Return whether a line is JSON of this type."""
+    try:
+        msgspec.json.decode(line, type=line_type)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return False
+    return True
