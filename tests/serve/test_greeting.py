@@ -135,3 +135,5 @@ def test_a_port_that_is_taken_is_one_line_and_no_greeting(tmp_path: Path, monkey
         code, out, err = run("serve", "--port", port, "--ledger", tmp_path / "ledger")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"cannot listen at 127.0.0.1, port {port}: Address already in use" in err
+    suggested = err.partition(" is free: companyos serve --port ")[2].strip()
+    socket.create_server(("127.0.0.1", int(suggested))).close()  # raises if it is not free

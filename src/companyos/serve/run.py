@@ -1,5 +1,6 @@
 """`companyos serve`: starts the server from its command line flags."""
 
+import errno
 import logging.config
 import os
 import secrets
@@ -18,6 +19,8 @@ from companyos.serve.ops.logs import configuration
 from companyos.serve.ops.metrics import SHARED_FOLDER_VARIABLE
 from companyos.serve.ops.settings import PREFIX, BadSetting, Settings
 from companyos.serve.ops.worker_folder import worker_folder
+
+_PORTS_TRIED = 20  # ports above a busy one, of which the first free one is suggested
 
 
 def serve(
@@ -73,8 +76,22 @@ def _warn_if_open(settings: Settings) -> None:
 
 def _check_port(settings: Settings) -> None:
     """Raise `BadSetting` if the port cannot be used, before the greeting; uvicorn would only log it after that."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    error = _listen_error(settings.host, settings.port)
+    if error is None:
+        return
+    message = f"cannot listen at {settings.host}, port {settings.port}: {error.strerror}"
+    if error.errno == errno.EADDRINUSE:
+        others = range(settings.port + 1, min(settings.port + _PORTS_TRIED, 65535) + 1)
+        free = next((port for port in others if _listen_error(settings.host, port) is None), None)
+        message += f"; port {free} is free: companyos serve --port {free}" if free else "; choose another with --port"
+    raise BadSetting(message)
+
+
+def _listen_error(host: str, port: int) -> OSError | None:
+    """Return why a server cannot listen there; None if it can."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        socket.create_server((settings.host, settings.port), family=family).close()
+        socket.create_server((host, port), family=family).close()
     except OSError as error:
-        raise BadSetting(f"cannot listen at {settings.host}, port {settings.port}: {error.strerror}") from None
+        return error
+    return None
