@@ -5,7 +5,7 @@ from random import Random
 import msgspec
 import pytest
 
-from companyos.evaluate.stats.compare import compare, resolvable
+from companyos.evaluate.stats.compare import CANNOT_TELL, FIRST_BETTER, MIN_SEEDS, SECOND_BETTER, compare, resolvable
 from tests.evaluate.helpers import outcome
 
 
@@ -23,6 +23,23 @@ def test_only_tasks_that_both_played_are_compared() -> None:
 def test_the_json_of_a_comparison_keeps_its_published_keys() -> None:
     found = compare([outcome(0), outcome(1)], [outcome(0), outcome(1)])
     assert {"success", "score", "total", "resolves"} <= msgspec.to_builtins(found).keys()
+
+
+@pytest.mark.parametrize(("seeds", "verdict"), [(MIN_SEEDS - 1, CANNOT_TELL), (MIN_SEEDS, SECOND_BETTER)])
+def test_few_seeds_cannot_tell_which_run_is_better_however_much_they_differ(seeds: int, verdict: str) -> None:
+    lost, won = ([outcome(seed, success) for seed in range(seeds)] for success in (False, True))
+    found, back = compare(lost, won), compare(won, lost)
+    assert found is not None
+    assert back is not None
+    assert (found.seeds, found.verdict) == (seeds, verdict)
+    assert back.verdict == {CANNOT_TELL: CANNOT_TELL, SECOND_BETTER: FIRST_BETTER}[verdict]
+
+
+def test_a_difference_whose_interval_contains_0_cannot_tell() -> None:
+    found = compare([outcome(seed, seed < 50) for seed in range(100)], [outcome(seed, seed >= 49) for seed in range(100)])
+    assert found is not None
+    assert found.success_difference.value > 0
+    assert found.verdict == CANNOT_TELL
 
 
 def test_runs_without_tasks_in_common_are_not_compared() -> None:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from companyos.evaluate.judge.blame import Blame, BlameSummary
 from companyos.evaluate.judge.blame_text import HOW, called, sentences
-from companyos.evaluate.stats.compare import Comparison
+from companyos.evaluate.stats.compare import FIRST_BETTER, MIN_SEEDS, SECOND_BETTER, Comparison
 from companyos.evaluate.stats.intervals import Estimate
 
 _MAX_ROWS = 8  # of one kind
@@ -32,13 +32,27 @@ def comparison_table(comparison: Comparison) -> RenderableType:
         "needs two trials of every task" if comparison.noise_floor is None else f"{100 * comparison.noise_floor:.1f} points"
     )
     detectable = f"{100 * comparison.smallest_detectable:.1f}"
-    needed = "" if comparison.needed is None else f" To detect the difference seen, {comparison.needed} tasks are needed."
+    tasks_needed = None if comparison.needed is None else max(comparison.needed, MIN_SEEDS)
+    needed = "" if tasks_needed is None else f" To detect the difference seen, {tasks_needed} tasks are needed."
     return Group(
         table,
+        Text(_verdict(comparison), "bold"),
         Text(f"{comparison.tasks} tasks that both played{unpaired}."),
         Text(f"Noise floor (two runs of one agent differ by less in 95 % of cases): {noise}."),
         Text(f"This many tasks detect a difference of {detectable} points in four of five cases.{needed}"),
     )
+
+
+def _verdict(comparison: Comparison) -> str:
+    if comparison.verdict == SECOND_BETTER:
+        return "B is better than A: the interval of the difference in success does not contain 0."
+    if comparison.verdict == FIRST_BETTER:
+        return "A is better than B: the interval of the difference in success does not contain 0."
+    if comparison.seeds < MIN_SEEDS:
+        return (
+            f"Cannot tell which is better: they share the tasks of {comparison.seeds} seeds; {MIN_SEEDS} or more are needed."
+        )
+    return "Cannot tell which is better: the interval of the difference in success contains 0."
 
 
 def percent(number: Estimate) -> str:

@@ -10,6 +10,7 @@ from companyos.core.groups import grouped
 from companyos.evaluate.judge.outcome import Outcome
 from companyos.evaluate.stats.intervals import LEVEL, Estimate, Row, difference, quantile, share
 
+MIN_SEEDS = 20  # with fewer, intervals over seeds are not reliable, and no run is called better
 POWER = 0.8  # the probability with which a comparison detects a difference of size `smallest_detectable`
 _JSON_KEYS = {  # the names of these fields in `companyos compare --json`
     "first_success": "ours",
@@ -21,12 +22,15 @@ _JSON_KEYS = {  # the names of these fields in `companyos compare --json`
 }
 # A difference of this many standard errors is detected with probability `POWER`.
 _DETECTABLE_ERRORS = NormalDist().inv_cdf((1 + LEVEL) / 2) + NormalDist().inv_cdf(POWER)
+FIRST_BETTER, SECOND_BETTER, CANNOT_TELL = "first is better", "second is better", "cannot tell"
 
 
 class Comparison(msgspec.Struct, frozen=True, rename=_JSON_KEYS):
     """How two runs differ. Every difference is the second run's number minus the first one's."""
 
+    verdict: str  # `FIRST_BETTER`, `SECOND_BETTER` or `CANNOT_TELL`
     tasks: int  # played by both
+    seeds: int  # of these tasks
     unpaired: int  # tasks that only one of them played
     first_success: Estimate
     second_success: Estimate
@@ -52,7 +56,9 @@ def compare(first: Iterable[Outcome], second: Iterable[Outcome]) -> Comparison |
     width = (success.high or 0.0) - (success.low or 0.0)  # two clusters or more always give an interval
     detectable = _DETECTABLE_ERRORS * width / (2 * quantile(len(clusters) - 1))
     return Comparison(
+        verdict=_verdict(success, len(clusters)),
         tasks=len(shared),
+        seeds=len(clusters),
         unpaired=len(first_tasks.keys() ^ second_tasks.keys()),
         first_success=first_success,
         second_success=second_success,
@@ -67,6 +73,14 @@ def compare(first: Iterable[Outcome], second: Iterable[Outcome]) -> Comparison |
         smallest_detectable=round(detectable, 6),
         needed=math.ceil(len(shared) * (detectable / success.value) ** 2) if success.value else None,
     )
+
+
+def _verdict(difference_of_success: Estimate, seeds: int) -> str:
+    """Name the better run, if there are enough seeds and the interval of the difference does not contain 0."""
+    low, high = difference_of_success.low, difference_of_success.high
+    if seeds < MIN_SEEDS or low is None or high is None or low <= 0 <= high:
+        return CANNOT_TELL
+    return SECOND_BETTER if low > 0 else FIRST_BETTER
 
 
 def resolvable(tasks: int, success: float, correlation: float, trials: int = 1, trial_correlation: float = 0.0) -> float:
