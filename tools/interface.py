@@ -9,10 +9,11 @@ from typing import Any
 import companyos
 from companyos import agents
 from companyos.cli.main import parser
+from companyos.cli.options import EXAMPLE, default_text
 from companyos.core import errors
 from companyos.data import demos
 from companyos.integrations import client
-from tools.markdown import code, default_text, one_line, page, sentence, table
+from tools.markdown import code, one_line, page, sentence, table
 from tools.sources import signature
 
 # -- the command line --------------------------------------------------------------------------------------------------
@@ -33,6 +34,8 @@ def _commands(whole: ArgumentParser, name: str) -> Iterator[str]:
 def _command(one: ArgumentParser, name: str) -> Iterator[str]:
     yield f"## {name}"
     yield one.description or ""
+    for example in (one.epilog or "").splitlines():
+        yield f"{EXAMPLE}`{example.removeprefix(EXAMPLE)}`"
     options = [action for action in one._actions if action.help != SUPPRESS and action.dest != "help"]
     if rows := [_option(action) for action in options if not isinstance(action, _SubParsersAction)]:
         yield table(["argument", "default", "description"], rows)
@@ -48,7 +51,7 @@ def _option(action: Action) -> list[str]:
         if action.required
         else "–"
         if action.default is None or action.nargs == 0
-        else code(default_text(action.default))
+        else code(default_text(action.default) or "none")
     )
     choices = f"one of {', '.join(f'`{choice}`' for choice in action.choices)}" if action.choices else ""
     return [code(name), default, "; ".join(filter(None, [one_line(action.help or ""), choices]))]

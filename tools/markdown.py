@@ -29,14 +29,3 @@ def code(text: object) -> str:
 def one_line(text: str) -> str:
     """Return a text in one line for a table cell, with bars escaped."""
     return " ".join(text.split()).replace("|", "\\|")
-
-
-def default_text(value: object) -> str:
-    """Return a default value as a user would write it on the command line."""
-    if isinstance(value, range):
-        return f"{value.start}:{value.stop}"
-    if isinstance(value, dict):
-        return ",".join(f"{key}={share:g}" for key, share in value.items())
-    if isinstance(value, list | tuple):
-        return ",".join(map(default_text, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -15,6 +15,7 @@ from companyos.agents.adversaries import ADVERSARIES
 from companyos.agents.adversaries.careless import HABITS
 from companyos.chaos import DIALS, PRESETS
 from companyos.cli.agents import add_trained_models
+from companyos.cli.options import default_text
 from companyos.company import EXTRAS, TOOLBOX, Tool
 from companyos.core import calls
 from companyos.env import rewards
@@ -25,7 +26,7 @@ from companyos.evaluate.suites.suite import SUITES, suite
 from companyos.serve import errors as served
 from companyos.serve.ops.settings import PREFIX, Settings
 from tools.interface import commands, exceptions, python
-from tools.markdown import code, default_text, one_line, page, sentence, table
+from tools.markdown import code, one_line, page, sentence, table
 from tools.sources import comments, refusals
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"

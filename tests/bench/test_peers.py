@@ -136,7 +136,7 @@ def test_the_command_compares_installed_peers_and_names_the_missing_ones(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _nobody_is_here(monkeypatch)
-    monkeypatch.setattr(race.main, "__defaults__", (7, 0.0))
+    monkeypatch.setattr(race.main, "__defaults__", (7, 0.0, False))
     assert main(["bench", "--peers", "--rounds", "1"]) == 0
     *lines, line = capsys.readouterr().out.splitlines()
     report = json.loads(line)

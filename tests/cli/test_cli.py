@@ -1,9 +1,11 @@
 """Command line: what a person or a script gets from each command."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,6 +23,7 @@ from companyos.data import demos
 from companyos.env import CompanyEnv, make, task_named
 from companyos.env.line_syntax import write_line
 from companyos.env.teacher import work_aloud
+from companyos.evaluate.runs import run as runs
 from companyos.families import SHORT_FAMILIES
 from tests.helpers import FAMILY, played, task_id
 from tests.shell import run
@@ -39,7 +42,6 @@ def test_an_unknown_family_is_one_line_and_exit_code_2() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "",
         "dance",
         "play",
         "play gardening",
@@ -88,6 +90,50 @@ def test_a_bug_of_ours_crashes(monkeypatch: pytest.MonkeyPatch, bug: Exception) 
     monkeypatch.setattr(options, "task_named", broken)
     with pytest.raises(type(bug)):
         run("tasks")
+
+
+def test_an_interrupted_run_says_how_to_go_on_and_the_same_command_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = [str(task_named(FAMILY, seed)) for seed in range(3)]
+    (tmp_path / "three.txt").write_text("\n".join(tasks))
+    words = [
+        "eval",
+        "--agent",
+        "expert",
+        "--suite",
+        f"{tmp_path}/three.txt",
+        "--out",
+        f"{tmp_path}/my run",
+        "--workers",
+        "1",
+    ]
+    play = runs.play_episode
+    episodes: list[Any] = []
+
+    def interrupted(*arguments: Any) -> Any:
+        if len(episodes) == 2:
+            raise KeyboardInterrupt
+        episodes.append(play(*arguments))
+        return episodes[-1]
+
+    monkeypatch.setattr(runs, "play_episode", interrupted)
+    code, out, err = run(*words)
+    assert (code, out) == (130, "")
+    advice, _, command = err.strip().partition(": companyos ")
+    assert advice == "companyos: interrupted; to go on, give the same command again"
+    monkeypatch.setattr(runs, "play_episode", play)
+    code, out, _ = run(*shlex.split(command))
+    assert code == 0
+    assert "3 of 3 episodes succeeded" in out
+
+
+def test_an_interrupted_command_that_starts_over_does_not_promise_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> TaskId:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(options, "task_named", interrupted)
+    assert run("tasks") == (130, "", "companyos: interrupted\n")
 
 
 def test_a_reader_who_leaves_is_no_error() -> None:
@@ -375,7 +421,8 @@ def test_twins_shows_every_twin() -> None:
 
 
 def test_bench_measures_as_many_rounds_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    rounds: list[int] = []
-    monkeypatch.setattr(bench, "main", rounds.append)
+    asked: list[tuple[int, bool]] = []
+    monkeypatch.setattr(bench, "main", lambda rounds, as_json: asked.append((rounds, as_json)))
     assert run("bench", "--rounds", 3)[0] == 0
-    assert rounds == [3]
+    assert run("bench", "--json")[0] == 0
+    assert asked == [(3, False), (7, True)]

@@ -17,6 +17,7 @@ from companyos.agents.llm import endpoint as endpoint_module
 from companyos.agents.llm.replies import MAX_CALLS
 from companyos.company import TOOLBOX
 from companyos.core.episode import CANARY, Transcript
+from companyos.core.task import BENCHMARK_VERSION
 from companyos.env import make
 from companyos.env.chat import FORMS, prompt
 from companyos.env.line_syntax import find_tool, write_line
@@ -276,8 +277,8 @@ def test_eval_asks_a_model_and_says_what_it_cost(tmp_path: Path, monkeypatch: py
             "eval", "--agent", MODEL, "--suite", own_suite(tmp_path), "--out", tmp_path / "run", *words, *limits
         )
     assert (code, err) == (0, "")
-    first, second, _ = out.splitlines()
-    assert first == f"{MODEL} on few: 4 episodes, 4 of them a success (100.0%)"
+    first, second, *_ = out.splitlines()
+    assert first.startswith(f"{MODEL} on few, version {BENCHMARK_VERSION}: 4 of 4 episodes succeeded, 100.0 % (")
     turns = len(server.requests) - 1
     cost = f"{turns * 120 / 1e6:.4f}"
     assert second == f"{100 * turns:,} tokens read, {10 * turns:,} written, cost {cost}; 0 requests failed"
@@ -386,6 +387,6 @@ def test_a_game_that_a_person_saved_is_evaluated_like_an_agent(tmp_path: Path) -
     words = ["--suite", own_suite(tmp_path, 1), "--out", tmp_path / "person"]
     code, out, err = command("eval", "--agent", f"saved:{tmp_path / 'played'}", *words)
     assert (code, err) == (0, "")
-    assert "1 episodes, 1 of them a success (100.0%)" in out
+    assert "1 of 1 episodes succeeded, 100.0 % (too few seeds for an interval)" in out
     assert (tmp_path / "person" / "manifest.txt").read_bytes() == (expert / "manifest.txt").read_bytes()
     assert command("submit-check", tmp_path / "person")[0] == 0

@@ -287,7 +287,7 @@ def test_eval_prints_the_result_and_the_folder(tmp_path: Path) -> None:
         "eval", "--agent", "expert", "--suite", own_suite(tmp_path), "--workers", 1, "--out", tmp_path / "run"
     )
     assert (code, err) == (0, "")
-    assert out.startswith("expert on few: 4 episodes, 4 of them a success (100.0%)\n")
+    assert out.startswith(f"expert on few, version {BENCHMARK_VERSION}: 4 of 4 episodes succeeded, 100.0 % (95 % interval: ")
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,15 @@ class Measurement(msgspec.Struct, frozen=True):
         return "ok" if sign * self.value >= sign * self.limit else "missed"
 
 
-def main(rounds: int = 7, episodes: int = 60) -> None:
-    """Measure everything. Print a table, and the same as one line of JSON."""
+def main(rounds: int = 7, episodes: int = 60, as_json: bool = False) -> None:
+    """Measure everything. Print a table and the same as one line of JSON; with `as_json`, only that line."""
     measured = measure(rounds, episodes)
+    if not as_json:
+        _print_table(measured, rounds)
+    print(msgspec.json.encode({"rounds": rounds, "episodes": episodes, "rows": measured}).decode())
+
+
+def _print_table(measured: list[Measurement], rounds: int) -> None:
     title = f"CompanyOS at chaos {CHAOS}, median of {rounds} rounds"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
     for heading in ("what", "median", "min–max", "unit", "limit", "goal", ""):
@@ -70,7 +76,6 @@ def main(rounds: int = 7, episodes: int = 60) -> None:
         spread = f"{short(row.low)}–{short(row.high)}"
         table.add_row(row.what, short(row.value), spread, row.unit, short(row.limit), short(row.goal), row.verdict)
     Console().print(table)
-    print(msgspec.json.encode({"rounds": rounds, "episodes": episodes, "rows": measured}).decode())
 
 
 def measure(rounds: int, episodes: int) -> list[Measurement]:

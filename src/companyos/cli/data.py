@@ -8,6 +8,7 @@ import msgspec
 from companyos.cli.options import (
     DOSES_HELP,
     FAMILIES,
+    JSON,
     SPLIT,
     Commands,
     count,
@@ -15,6 +16,7 @@ from companyos.cli.options import (
     family_names,
     option,
     output,
+    print_json,
     reward_profile,
     seed_range,
     task_ids,
@@ -24,7 +26,10 @@ from companyos.env.rewards import PROFILES
 
 
 def _demos(args: Namespace) -> int:
-    """Write episodes as a dataset, one per line: solved, solved after a mistake was corrected, and failed."""
+    """Write episodes as a dataset, one per line: solved, solved after a mistake was corrected, and failed.
+
+    Example: companyos demos --n 1000 --format chat --out demos.jsonl
+    """
     from companyos.cli.terminal import with_bar
 
     episodes = demos.episodes(
@@ -39,7 +44,13 @@ def _demos(args: Namespace) -> int:
 
 
 def _tasks(args: Namespace) -> int:
-    """List task ids, one per line."""
+    """List task ids, one per line.
+
+    Example: companyos tasks --families vendor_onboarding --seeds 0:3 --chaos 0.5
+    """
+    if args.json:
+        print_json({"tasks": list(task_ids(args))})
+        return 0
     for task_id in task_ids(args):
         print(task_id)
     return 0
@@ -69,8 +80,9 @@ COMMANDS: Commands = {
     ),
     _tasks: (
         FAMILIES,
-        option("--seeds", type=seed_range, default=range(10), metavar="A:B"),
+        option("--seeds", type=seed_range, default=range(10), metavar="A:B", help="from A up to, not including, B"),
         option("--chaos", type=dose_list, default=[0.0], metavar="X,Y", help=DOSES_HELP),
         SPLIT,
+        JSON,
     ),
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from companyos.cli.options import JSON, WORKERS, Commands, count, option, read_transcript
+from companyos.cli.options import JSON, WORKERS, Commands, count, option, print_json, read_transcript
 from companyos.core.episode import Transcript
 from companyos.core.errors import BadDose, BadTask, Misuse, ReplayDiffers
 
@@ -33,10 +33,13 @@ _MODEL_OPTIONS = (
 
 
 def _eval(args: Namespace) -> int:
-    """Run an agent on a suite. If the run is interrupted, the same command resumes it."""
+    """Run an agent on a suite. If the run is interrupted, the same command resumes it.
+
+    Example: companyos eval --agent naive --suite smoke --out runs/naive
+    """
     from companyos.cli.agents import add_trained_models
+    from companyos.cli.eval_result import eval_result, lines
     from companyos.cli.terminal import with_bar
-    from companyos.evaluate.runs.episode_file import spent_on
     from companyos.evaluate.runs.run import BadRun, FinishedEpisode, evaluate, on_processes
 
     add_trained_models()
@@ -48,12 +51,11 @@ def _eval(args: Namespace) -> int:
         except ModuleNotFoundError as missing:
             raise Misuse(f'a cluster needs {missing.name}: pip install "companyos[ray]"') from None
         workers = on_ray(args.ray)
-    played = won = 0
+    outcomes: list[Outcome] = []
 
     def success_so_far(episode: FinishedEpisode) -> str:
-        nonlocal played, won
-        played, won = played + 1, won + episode.outcome.success
-        return f"success {won / played:.1%}"
+        outcomes.append(episode.outcome)
+        return f"success {sum(outcome.success for outcome in outcomes) / len(outcomes):.1%}"
 
     def watch(episodes: Iterator[FinishedEpisode], total: int) -> Iterable[FinishedEpisode]:
         return with_bar(episodes, total, "working", success_so_far)
@@ -64,12 +66,11 @@ def _eval(args: Namespace) -> int:
         raise Misuse(str(mistake)) from None
     except OSError as error:
         raise Misuse(f"cannot write to {args.out}: {error.strerror}") from None
-    print(f"{args.agent} on {results['suite']}: {played} episodes, {won} of them a success ({won / played:.1%})")
-    spent = spent_on(args.out)
-    if spent.tokens or spent.failures:
-        print(f"{spent.tokens_in:,} tokens read, {spent.tokens_out:,} written, cost {spent.cost:.4f}", end="; ")
-        print(f"{spent.failures:,} requests failed")
-    print(f"Written to {args.out}; `companyos submit-check {args.out}` recomputes it.")
+    result = eval_result(args.out, results, outcomes)
+    if args.json:
+        print_json(result)
+    else:
+        print("\n".join(lines(result)))
     return 0
 
 
@@ -117,7 +118,10 @@ def _amount(text: str) -> float:
 
 
 def _submit_check(args: Namespace) -> int:
-    """Check a submitted run: repeat every call and recompute every number."""
+    """Check a submitted run: repeat every call and recompute every number.
+
+    Example: companyos submit-check runs/naive
+    """
     from companyos.cli.terminal import with_bar
     from companyos.evaluate.runs.run import BadRun
     from companyos.evaluate.runs.submission import WHAT_SUBMIT_CHECK_PROVES, check
@@ -126,6 +130,9 @@ def _submit_check(args: Namespace) -> int:
         checked = check(args.folder, args.workers, lambda episodes, total: with_bar(episodes, total, "checking"))
     except BadRun as mistake:
         raise Misuse(str(mistake)) from None
+    if args.json:
+        print_json({"passed": not checked.findings, **msgspec.structs.asdict(checked)})
+        return 1 if checked.findings else 0
     for finding in checked.findings:
         print(finding)
     verdict = f"{len(checked.findings)} findings" if checked.findings else "every number follows from the calls"
@@ -137,7 +144,10 @@ def _submit_check(args: Namespace) -> int:
 
 
 def _report(args: Namespace) -> int:
-    """Write one self-contained HTML page about runs, and their numbers as a Markdown table."""
+    """Write one self-contained HTML page about runs, and their numbers as a Markdown table.
+
+    Example: companyos report runs/naive
+    """
     from companyos.cli.terminal import with_bar
     from companyos.evaluate.reports.report import report_on
     from companyos.evaluate.runs.run import BadRun
@@ -157,28 +167,40 @@ def _report(args: Namespace) -> int:
         raise Misuse(str(mistake)) from None
     except OSError as error:
         raise Misuse(f"cannot write {page}: {error.strerror}") from None
-    print(f"Written to {page}, the numbers to {table}.")
+    if args.json:
+        print_json({"page": str(page), "table": str(table)})
+    else:
+        print(f"Written to {page}, the numbers to {table}.")
     return 0
 
 
 def _compare(args: Namespace) -> int:
-    """Compare two runs (folders of transcripts) task by task."""
+    """Compare two runs (folders of transcripts) task by task.
+
+    Example: companyos compare runs/naive runs/expert
+    """
     from companyos.cli.terminal import screen
     from companyos.evaluate.reports.tables import comparison_table
-    from companyos.evaluate.stats.compare import compare
+    from companyos.evaluate.stats.compare import MIN_SEEDS, compare
 
     comparison = compare(_outcomes(args.first), _outcomes(args.second))
     if comparison is None:
-        raise Misuse(f"{args.first} and {args.second} share the tasks of fewer than two seeds; there is nothing to compare")
+        raise Misuse(
+            f"{args.first} and {args.second} share the tasks of fewer than two seeds, which cannot tell which is better; "
+            f"{MIN_SEEDS} or more are needed"
+        )
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(comparison)).decode())
+        print_json(comparison)
     else:
         screen().print(comparison_table(comparison))
     return 0
 
 
 def _blame(args: Namespace) -> int:
-    """Find the call that lost each episode, and what its agent had not read."""
+    """Find the call that lost each episode, and what its agent had not read.
+
+    Example: companyos blame runs/naive
+    """
     from companyos.cli.terminal import screen, with_bar
     from companyos.evaluate.judge.blame import blame, summarise_blames
     from companyos.evaluate.reports.tables import blame_summary_table, blame_table
@@ -186,7 +208,7 @@ def _blame(args: Namespace) -> int:
     paths = _transcript_paths(args.place)
     blames = [_judged(path, blame) for path in with_bar(paths, len(paths), "looking")]
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode({"sheet": summarise_blames(blames), "episodes": blames})).decode())
+        print_json({"sheet": summarise_blames(blames), "episodes": blames})
     else:
         screen().print(blame_table(blames) if len(blames) == 1 else blame_summary_table(summarise_blames(blames)))
     return 0
@@ -219,26 +241,43 @@ def _judged(path: Path, judge: Callable[[Transcript], T]) -> T:
 
 
 def _suite(args: Namespace) -> int:
-    """List the suites, print one, draw one from a public random string, or hash an agent's files."""
+    """List the suites, print one, draw one from a public random string, or hash an agent's files.
+
+    Example: companyos suite smoke
+    """
     from companyos.evaluate.suites.selection import beacon_suite
-    from companyos.evaluate.suites.suite import BEACON, SUITES, frozen_names, suite
+    from companyos.evaluate.suites.suite import BEACON, suite
 
     if args.name is None:
-        for name in frozen_names():
-            frozen = suite(name)
-            size = f"{len(frozen.tasks):>4} tasks  {len(frozen.pairs):>4} pairs"
-            print(f"{name:<11} v{frozen.version}  {size}  {frozen.hash}  {SUITES[name]}")
-    elif args.name == "commit":
-        print(_hash_of(args.files))
-    elif args.name == BEACON:
-        if args.commit is None or args.beacon is None:
-            raise Misuse(
-                "a beacon suite needs --commit, the hash of the agent, and --beacon, a random string published later"
-            )
-        print(beacon_suite(args.commit, args.beacon).to_text(), end="")
+        _list_suites(args.json)
+        return 0
+    if args.name == "commit":
+        commit = _hash_of(args.files)
+        if args.json:
+            print_json({"hash": commit})
+        else:
+            print(commit)
+        return 0
+    if args.name == BEACON and (args.commit is None or args.beacon is None):
+        raise Misuse("a beacon suite needs --commit, the hash of the agent, and --beacon, a random string published later")
+    chosen = beacon_suite(args.commit, args.beacon) if args.name == BEACON else suite(args.name)
+    if args.json:
+        print_json(chosen)
     else:
-        print(suite(args.name).to_text(), end="")
+        print(chosen.to_text(), end="")
     return 0
+
+
+def _list_suites(as_json: bool) -> None:
+    from companyos.evaluate.suites.suite import SUITES, frozen_names, suite
+
+    suites = [suite(name) for name in frozen_names()]
+    if as_json:
+        print_json({"suites": [{**msgspec.structs.asdict(frozen), "about": SUITES[frozen.name]} for frozen in suites]})
+        return
+    for frozen in suites:
+        size = f"{len(frozen.tasks):>4} tasks  {len(frozen.pairs):>4} pairs"
+        print(f"{frozen.name:<11} v{frozen.version}  {size}  {frozen.hash}  {SUITES[frozen.name]}")
 
 
 def _hash_of(files: list[Path]) -> str:
@@ -252,23 +291,32 @@ def _hash_of(files: list[Path]) -> str:
         raise Misuse(f"cannot read {error.filename}: {error.strerror}") from None
 
 
+RESUMABLE = (_eval,)  # the same command goes on with an interrupted run
 COMMANDS: Commands = {
     _eval: (
         option("--agent", required=True, metavar="NAME", help="the agent; a wrong name lists the known ones"),
         option("--suite", default="core", metavar="NAME", help="a suite's name, or a file of task ids"),
         option("--trials", type=count, default=1, help="episodes per task"),
         WORKERS,
-        option("--base-url", metavar="URL", help="for openai:MODEL: the endpoint, such as http://127.0.0.1:8080/v1"),
-        option("--api-key-env", metavar="NAME", help="for openai:MODEL: the environment variable that holds its key"),
+        option(
+            "--base-url",
+            metavar="URL",
+            help="for openai:MODEL: the endpoint, such as http://127.0.0.1:8080/v1 (default: none)",
+        ),
+        option(
+            "--api-key-env",
+            metavar="NAME",
+            help="for openai:MODEL: the environment variable that holds its key (default: no key)",
+        ),
         option(
             "--text", action="store_true", default=None, help="for openai:MODEL: ask for lines of text, not for tool calls"
         ),
-        option("--temperature", type=_amount, metavar="X", help="for openai:MODEL and local:DIR (default there: 0)"),
+        option("--temperature", type=_amount, metavar="X", help="for openai:MODEL and local:DIR: of sampling (default: 0)"),
         option(
             "--repeats",
             type=count,
             metavar="N",
-            help="for local:DIR: sample again a call that has had the same reply N times",
+            help="for local:DIR: sample again a call that has had the same reply N times (default: never)",
         ),
         option("--max-tokens", type=count, metavar="N", help="for openai:MODEL: per answer (default: 2048)"),
         option(
@@ -279,10 +327,13 @@ COMMANDS: Commands = {
         ),
         option("--timeout", type=_amount, metavar="SECONDS", help="for openai:MODEL: per request (default: 120)"),
         option(
-            "--price", type=_price, metavar="IN,OUT", help="for openai:MODEL: price of a million tokens read and written"
+            "--price",
+            type=_price,
+            metavar="IN,OUT",
+            help="for openai:MODEL: price of a million tokens read and written (default: 0,0)",
         ),
-        option("--concurrency", type=count, metavar="N", help="for openai:MODEL: concurrent episodes (and requests)"),
-        option("--ray", metavar="ADDRESS", help="run on a Ray cluster instead: its address, or auto"),
+        option("--concurrency", type=count, metavar="N", help="for openai:MODEL: concurrent episodes (default: --workers)"),
+        option("--ray", metavar="ADDRESS", help="run on a Ray cluster: its address, or auto (default: on this machine)"),
         option(
             "--out",
             type=Path,
@@ -290,22 +341,34 @@ COMMANDS: Commands = {
             metavar="DIR",
             help="folder for transcripts and results; an unfinished run is resumed",
         ),
+        JSON,
     ),
     _submit_check: (
         option("folder", type=Path, metavar="DIR", help="the folder that eval wrote"),
         WORKERS,
+        JSON,
     ),
     _report: (
         option("folders", nargs="+", type=Path, metavar="DIR", help="folders that eval wrote; several are compared"),
         option("--out", type=Path, metavar="FILE", help="the page (default: report.html in DIR)"),
         WORKERS,
+        JSON,
     ),
-    _compare: (option("first", type=Path, metavar="A"), option("second", type=Path, metavar="B"), JSON),
-    _blame: (option("place", type=Path, metavar="TRANSCRIPT_OR_DIR"), JSON),
+    _compare: (
+        option("first", type=Path, metavar="A", help="the folder of a run"),
+        option("second", type=Path, metavar="B", help="the folder of the run that is compared with it"),
+        JSON,
+    ),
+    _blame: (option("place", type=Path, metavar="TRANSCRIPT_OR_DIR", help="a transcript, or a folder of a run"), JSON),
     _suite: (
-        option("name", nargs="?", metavar="NAME", help="a suite, beacon, or commit with files"),
+        option("name", nargs="?", metavar="NAME", help="a suite, beacon, or commit with files (default: list the suites)"),
         option("files", nargs="*", type=Path, metavar="FILE", help="with commit: the files of the agent"),
-        option("--commit", metavar="HASH", help="with beacon: the hash of the agent, published first"),
-        option("--beacon", metavar="STRING", help="with beacon: a public random string that was unknown at that time"),
+        option("--commit", metavar="HASH", help="with beacon: the hash of the agent, published first (default: none)"),
+        option(
+            "--beacon",
+            metavar="STRING",
+            help="with beacon: a public random string that was unknown at that time (default: none)",
+        ),
+        JSON,
     ),
 }

@@ -1,12 +1,15 @@
 """Options that several commands share: how they are declared, parsed and turned into task ids and files."""
 
 import argparse
+import math
 import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
+
+import msgspec
 
 from companyos.chaos import DIALS, PRESETS
 from companyos.core.episode import Transcript
@@ -19,6 +22,7 @@ from companyos.families import SHORT_FAMILIES, family
 Argument = tuple[tuple[str, ...], dict[str, Any]]  # the flags of an option, and the keyword arguments for argparse
 Commands = dict[Callable[[Namespace], int], tuple[Argument, ...]]  # each command function with its options
 
+EXAMPLE = "Example: "  # the help of a command ends with lines that begin so
 _ONE_DIAL_PRESETS = tuple(f"only_{dial}" for dial in DIALS)
 
 
@@ -77,14 +81,18 @@ FAMILIES = option(
     help="names separated by commas; all: the twelve benchmark families, without the long quarter_close",
 )
 DOSES_HELP = "doses or presets, separated by commas; each: every dial alone, at 1"
-SPLIT = option("--split", default="train", choices=SPLITS)
-JSON = option("--json", action="store_true", help="print JSON")
+SPLIT = option("--split", default="train", choices=SPLITS, help="the split of the tasks")
+JSON = option("--json", action="store_true", help="print one JSON object instead of text")
 WORKERS = option("--workers", type=count, default=2, help="number of processes")
 EPISODE = (
     TASK,
-    option("--seed", type=int, help="with a family: which of its tasks"),
-    option("--chaos", type=dose, help="with a family: the dose of trouble, 0 to 1, or a preset like monday, only_stale"),
-    option("--split", choices=SPLITS, help="with a family"),
+    option("--seed", type=int, help="with a family: which of its tasks (default: 0)"),
+    option(
+        "--chaos",
+        type=dose,
+        help="with a family: the dose of trouble, 0 to 1, or a preset like monday, only_stale (default: 0)",
+    ),
+    option("--split", choices=SPLITS, help="with a family: the split of the task (default: train)"),
     option("--reward", type=reward_profile, choices=list(PROFILES), help="the reward profile (default: dense)"),
 )
 
@@ -133,8 +141,46 @@ def output(path: Path | None) -> Iterator[TextIO]:
         yield file
 
 
+def print_json(content: object) -> None:
+    """Print the result of a command as one indented JSON object."""
+    print(msgspec.json.format(msgspec.json.encode(content)).decode())
+
+
+# -- help --------------------------------------------------------------------------------------------------------------
+
+
+def default_text(value: object) -> str:
+    """Return a default value as a user would write it on the command line."""
+    if isinstance(value, range):
+        return f"{value.start}:{value.stop}"
+    if isinstance(value, dict):
+        return ",".join(f"{key}={share:g}" for key, share in value.items())
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple):  # doses with their shares
+        return ",".join(":".join(map(default_text, pair)) for pair in value)
+    if isinstance(value, list | tuple):
+        return ",".join(map(default_text, value))
+    if isinstance(value, float):
+        return "no limit" if value == math.inf else f"{value:g}"
+    return str(value)
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Adds the default to the help of every option that takes a value, and keeps the lines of examples."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        text = action.help or ""
+        unsaid = action.option_strings and action.nargs != 0 and not action.required and "default" not in text
+        return f"{text} (default: {default_text(action.default) or 'none'})".strip() if unsaid else text
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith(EXAMPLE) else super()._fill_text(text, width, indent)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, like all other errors of the command line."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"formatter_class": HelpFormatter, "allow_abbrev": False, **settings})
 
     def error(self, message: str) -> NoReturn:
         raise Misuse(f"{message} (see {self.prog} --help)")

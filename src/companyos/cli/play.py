@@ -5,9 +5,11 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+import msgspec
+
 from companyos.agents import AGENTS
 from companyos.assurance.replay import replay
-from companyos.cli.options import EPISODE, Commands, option, read_transcript
+from companyos.cli.options import EPISODE, JSON, Commands, option, print_json, read_transcript
 from companyos.core.errors import Misuse, ReplayDiffers
 from companyos.env import CompanyEnv, make, task_named
 from companyos.env.rewards import current_profile_name
@@ -27,7 +29,10 @@ What to try next:
 
 
 def _play(args: Namespace) -> int:
-    """Work a task yourself. You see what an agent sees. Tab completes."""
+    """Work a task yourself. You see what an agent sees. Tab completes.
+
+    Example: companyos play vendor_onboarding --seed 7 --chaos 0.5 --save mine.jsonl
+    """
     from companyos.cli.game import Game
     from companyos.cli.terminal import screen
 
@@ -72,20 +77,35 @@ def _resumed(env: CompanyEnv, args: Namespace) -> CompanyEnv:
 
 
 def _watch(args: Namespace) -> int:
-    """Watch an agent work a task."""
-    from companyos.cli.terminal import screen, watch
+    """Watch an agent work a task.
+
+    Example: companyos watch vendor_onboarding --seed 7 --chaos 0.5 --agent naive --delay 0.5
+    """
+    from companyos.cli.terminal import quiet_screen, screen, watch
 
     if not 0 <= args.delay <= 60:
         raise Misuse(f"--delay takes 0 to 60 seconds; got {args.delay}")
     env = _episode(args)
-    watch(env, args.agent, args.agent_seed, screen(), args.delay)
+    watch(env, args.agent, args.agent_seed, quiet_screen() if args.json else screen(), args.delay)
     if args.save is not None:
         args.save.write_text(env.transcript().to_jsonl())
+    if args.json:
+        print_json(
+            {
+                "task_id": env.task_id,
+                "agent": args.agent,
+                "steps": env.step_count,
+                **msgspec.structs.asdict(env.transcript().footer),
+            }
+        )
     return 0
 
 
 def _demo(args: Namespace) -> int:
-    """Watch a random agent and the expert work the same task, and see what to try next."""
+    """Watch a random agent and the expert work the same task, and see what to try next.
+
+    Example: companyos demo
+    """
     from companyos.cli.terminal import screen, watch
 
     console = screen()
@@ -102,14 +122,20 @@ def _demo(args: Namespace) -> int:
 COMMANDS: Commands = {
     _play: (
         *EPISODE,
-        option("--save", type=Path, metavar="FILE", help="keep the transcript here; an unfinished one is resumed"),
+        option(
+            "--save",
+            type=Path,
+            metavar="FILE",
+            help="keep the transcript here; an unfinished one is resumed (default: not kept)",
+        ),
     ),
     _watch: (
         *EPISODE,
         option("--agent", default="expert", help=f"one of {', '.join(AGENTS)}"),
         option("--agent-seed", type=int, default=0, help="the agent's own random seed"),
         option("--delay", type=float, default=0.0, help="seconds between steps"),
-        option("--save", type=Path, metavar="FILE", help="keep the transcript here"),
+        option("--save", type=Path, metavar="FILE", help="keep the transcript here (default: not kept)"),
+        JSON,
     ),
     _demo: (),
 }

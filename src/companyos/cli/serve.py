@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def _serve(args: Namespace) -> int:
-    """Serve episodes over HTTP. COMPANYOS_* variables set what has no flag here, and always the tokens."""
+    """Serve episodes over HTTP. COMPANYOS_* variables set what has no flag here, and always the tokens.
+
+    Example: companyos serve --port 8001 --results runs
+    """
     try:
         from companyos.serve.run import serve
     except ModuleNotFoundError as missing:
@@ -65,7 +68,10 @@ def create_app() -> "FastAPI":
 
 
 def _mcp(args: Namespace) -> int:
-    """Serve the company's tools to one MCP host, over stdin and stdout."""
+    """Serve the company's tools to one MCP host, over stdin and stdout.
+
+    Example: companyos mcp vendor_onboarding --seed 7 --chaos 0.5
+    """
     try:
         from companyos.serve.mcp.stdio import serve
     except ModuleNotFoundError as missing:
@@ -88,7 +94,7 @@ def _given(args: Namespace, names: tuple[str, ...]) -> dict[str, Any]:
 COMMANDS: Commands = {
     _serve: (
         option("--host", help="address to listen on (default: 127.0.0.1, this machine only)"),
-        option("--port", help="(default: 8000)"),
+        option("--port", help="port to listen on (default: 8000)"),
         option(
             "--ledger",
             metavar="PLACE",
@@ -96,14 +102,18 @@ COMMANDS: Commands = {
         ),
         option("--fsync", action="store_const", const="true", help="survive a power cut, too"),
         option("--workers", metavar="N", help="processes that share the ledger (default: 1)"),
-        option("--log-format", choices=("text", "json")),
+        option("--log-format", choices=("text", "json"), help="text, or one JSON object per line (default: text)"),
         option(
             "--agent",
             action="append",
             metavar="NAME",
-            help="an agent that visitors may watch beside the built-in ones, such as tiny:FILE; can be repeated",
+            help="an agent that visitors may watch beside the built-in ones, such as tiny:FILE; can be repeated (default: none)",
         ),
-        option("--results", metavar="DIR", help="a folder of runs that the gallery shows: evaluations and training logs"),
+        option(
+            "--results",
+            metavar="DIR",
+            help="a folder of runs that the gallery shows: evaluations and training logs (default: none)",
+        ),
         option(
             "--exam",
             action="store_const",
@@ -130,6 +140,6 @@ COMMANDS: Commands = {
             help="let the model start episodes itself, with the tool episode_begin",
         ),
         option("--ledger", metavar="FILE", help="where episodes are stored (default: none, in memory only)"),
-        option("--session", metavar="NAME", help="with a ledger: continue the episode of this name"),
+        option("--session", metavar="NAME", help="with a ledger: continue the episode of this name (default: a new one)"),
     ),
 }

@@ -37,6 +37,11 @@ def screen() -> Console:
     return Console(width=width, highlight=False)
 
 
+def quiet_screen() -> Console:
+    """Return a console that prints nothing, for a command whose result is printed as JSON."""
+    return Console(quiet=True)
+
+
 def grid(rows: Iterable[tuple[str | Text, ...]]) -> Table:
     """A table without lines."""
     table = Table.grid(padding=(0, 2))

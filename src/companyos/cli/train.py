@@ -1,6 +1,7 @@
 """The `companyos train` commands. Wrong arguments give a one-line error before any model is loaded."""
 
 import math
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from companyos.cli.options import Commands, count, option
+from companyos.cli.options import JSON, Commands, count, option, print_json
 from companyos.cli.train_arguments import (
     CHECK_OPTIONS,
     FAMILIES_HELP,
@@ -36,11 +37,14 @@ from companyos.core.errors import Misuse
 from companyos.train.loops.trl_plan import carry_out, plan_of
 from companyos.train.runs.journal import Journal, check_run
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "RESUMABLE"]
 
 
 def _sft(args: Namespace) -> int:
-    """Train a language model on expert demonstrations. If interrupted, run the same command again to continue."""
+    """Train a language model on expert demonstrations. If interrupted, run the same command again to continue.
+
+    Example: companyos train sft --demonstrations 4000 --out runs/sft
+    """
     from companyos.train.data.demonstrations import DemoPlan
 
     families, device = families_of(args), checked(args)
@@ -69,7 +73,10 @@ def _sft(args: Namespace) -> int:
 
 
 def _grpo(args: Namespace) -> int:
-    """Train a language model on its own attempts with GRPO. If interrupted, run the same command again to continue."""
+    """Train a language model on its own attempts with GRPO. If interrupted, run the same command again to continue.
+
+    Example: companyos train grpo --model runs/sft/model --out runs/grpo
+    """
     families, device = families_of(args), checked(args)
     if args.loop == "trl":
         done = carry_out(plan_of(args, families), args.track, args.minutes)
@@ -112,7 +119,10 @@ def _grpo(args: Namespace) -> int:
 
 
 def _dagger(args: Namespace) -> int:
-    """Train a model on expert labels for the states of its own episodes. Run it again to continue."""
+    """Train a model on expert labels for the states of its own episodes. Run it again to continue.
+
+    Example: companyos train dagger --model runs/sft/model --out runs/dagger
+    """
     families, device = families_of(args), checked(args)
     from companyos.train.loops.dagger import DaggerRecipe, DaggerRun, run
     from companyos.train.model.models import load
@@ -147,19 +157,27 @@ def _dagger(args: Namespace) -> int:
 
 
 def _checkup(args: Namespace) -> int:
-    """Evaluate a model on a suite, greedily and sampled. If interrupted, run the same command again to continue."""
+    """Evaluate a model on a suite, greedily and sampled. If interrupted, run the same command again to continue.
+
+    Example: companyos train checkup --model runs/sft/model --out runs/checkup
+    """
     from companyos.evaluate.suites.suite import suite
 
     device, tasks = checked(args), suite(args.suite)
-    from companyos.train.runs.exam import checked_up
+    from companyos.train.runs.exam import SUMMARY, checked_up
 
     for line in checked_up(args, tasks, families_of(args), device):
-        print(line, flush=True)
+        print(line, flush=True, file=sys.stderr if args.json else sys.stdout)
+    if args.json:
+        print((args.out / SUMMARY).read_text(), end="")
     return 0
 
 
 def _tiny(args: Namespace) -> int:
-    """Train a small policy with numpy: no GPU, no download. If interrupted, run the same command again to continue."""
+    """Train a small policy with numpy: no GPU, no download. If interrupted, run the same command again to continue.
+
+    Example: companyos train tiny --family vendor_onboarding --minutes 5 --out runs/tiny
+    """
     families = families_of(args)
     try:
         from companyos.train.tiny.learner import EXAM, POLICY, ArrayJournal, TinyLearner, examine, train
@@ -176,23 +194,33 @@ def _tiny(args: Namespace) -> int:
         train(learner, journal, (seconds, args.updates or math.inf), show)
     exam = examine(learner, journal.elapsed / 60)
     (folder / EXAM).write_bytes(msgspec.json.encode(exam))
-    print("\n".join(exam.lines()))
     learner.close()
     journal.close()
+    if args.json:
+        print_json({"policy_file": str(folder / POLICY), **msgspec.structs.asdict(exam)})
+        return 0
+    print("\n".join(exam.lines()))
     print(f"{learner.updates} updates, {learner.steps:,} steps. The policy is in {folder / POLICY};")
     print(f"`companyos eval --agent tiny:{folder / POLICY}` plays it.")
     return 0
 
 
 def _plot(args: Namespace) -> int:
-    """Plot training runs: the three skills, reward, loss, and success on held-out tasks."""
+    """Plot training runs: the three skills, reward, loss, and success on held-out tasks.
+
+    Example: companyos train plot runs/sft
+    """
     for folder in args.runs:
         check_run(folder)
     try:
         from companyos.train.runs.plot import draw
     except ModuleNotFoundError as missing:
         raise Misuse(f'plots need {missing.name}: pip install "companyos[report]"') from None
-    for path in draw(args.runs, args.out or args.runs[0]):
+    pictures = draw(args.runs, args.out or args.runs[0])
+    if args.json:
+        print_json({"pictures": [str(path) for path in pictures]})
+        return 0
+    for path in pictures:
         print(f"Written to {path}.")
     return 0
 
@@ -226,6 +254,7 @@ def _learning_curve(share_passed: Callable[[], float]) -> Iterator[Callable[[dic
         yield show
 
 
+RESUMABLE = (_sft, _grpo, _dagger, _checkup, _tiny)  # the same command goes on with an interrupted run
 COMMANDS: Commands = {
     _sft: (
         *MODEL_OPTIONS,
@@ -271,7 +300,12 @@ COMMANDS: Commands = {
         *MODEL_OPTIONS,
         LIMIT_OPTION,
         option("--updates", type=count, default=200, metavar="N", help="number of updates in total"),
-        option("--tasks", type=count, metavar="N", help="tasks per update; half of them are twins (lean: 64, trl: 8)"),
+        option(
+            "--tasks",
+            type=count,
+            metavar="N",
+            help="tasks per update; half of them are twins (default: 64; with --loop trl: 8)",
+        ),
         option("--group", type=count, default=16, metavar="N", help="attempts at each task"),
         option(
             "--doses",
@@ -374,6 +408,7 @@ COMMANDS: Commands = {
             help="time limit; episodes that are cut off count as failures",
         ),
         OUT,
+        JSON,
     ),
     _tiny: (
         option("--families", "--family", default=STARTER, help=FAMILIES_HELP),
@@ -390,9 +425,11 @@ COMMANDS: Commands = {
         option("--no-curriculum", action="store_true", help="start every episode at the beginning"),
         option("--workers", type=count, default=2, help="processes that play episodes"),
         option("--out", type=Path, metavar="DIR", help="folder of the run (default: named after families and seed)"),
+        JSON,
     ),
     _plot: (
         option("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run; several runs are plotted over minutes"),
         option("--out", type=Path, metavar="DIR", help="folder for the pictures (default: the first run's folder)"),
+        JSON,
     ),
 }

