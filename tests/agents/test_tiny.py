@@ -14,8 +14,9 @@ from companyos.agents.choices.candidate_types import CandidateTypes
 from companyos.agents.tiny import Choices, Floats, chances, load, look, packed, save
 from companyos.cli.main import main
 from companyos.core.task import TaskId
-from companyos.env import make
+from companyos.env import make, task_named
 from companyos.evaluate.runs.roster import agent_named
+from companyos.evaluate.suites.suite import suite
 from companyos.families import Ending, setting
 from companyos.train.runs.journal import Record, records
 from companyos.train.tiny.curve import drawn
@@ -262,6 +263,21 @@ def test_an_exam_compares_the_policy_with_baselines_that_did_not_learn(monkeypat
     examined = held_out(learner.recipe, "test", 6, 200)
     assert not {*examined} & {*held_out(learner.recipe, "test", 400)}, "settings were chosen by the first 200 of each family"
     assert exam.ending in [(ending.resolution, ending.reason) for ending in map(ending_of, examined)]
+
+
+def test_the_command_names_the_tasks_of_its_exam_and_writes_them_as_a_suite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("companyos.train.tiny.learner.EXAMINED", 4)
+    out = tmp_path / "tiny"
+    options = ["--family", FAMILY, "--chaos", "0.25", "--updates", "1", "--workers", "1", "--out", str(out)]
+    assert main(["train", "tiny", *options]) == 0
+    printed = capsys.readouterr().out
+    assert f"Success on new seeds of what it was trained on, {FAMILY} at chaos 0.25:" in printed
+    assert suite(str(out / "held-out.txt")).tasks == tuple(str(task_named(FAMILY, 200 + n, 0.25, "test")) for n in range(4))
+    command = printed.partition("companyos eval ")[2].splitlines()[0]
+    assert main(["eval", *command.split(), "--workers", "1"]) == 0
+    assert "on held-out, version" in capsys.readouterr().out
 
 
 def ending_of(task_id: str) -> Ending:

@@ -98,7 +98,8 @@ Written by `companyos floor --episodes {episodes}`, benchmark version {version}:
 policy at chaos {chaos}, seeds from 0 of split `train`. Success in percent, with its 95 % interval (Wilson) over all
 families. Some policies have variants (a script from each of 20 seeds, or one for each ending); the best variant on each
 family counts. `pairs` counts tasks with a twin: the same task with one hidden cause changed and another right ending.
-`both` counts how often a policy won both the task and its twin.
+`both` counts how often a policy won both the task and its twin. On other tasks an agent has other numbers:
+[one agent, several numbers](results.md#one-agent-several-numbers).
 
 {adversaries}
 

@@ -283,10 +283,15 @@ class Exam(msgspec.Struct, frozen=True):
         ]
 
 
+def exam_tasks(recipe: TinyRecipe) -> list[str]:
+    """Return the tasks of the exam: of the families and at the dose of the training, with seeds that it did not have."""
+    return held_out(recipe, "test", EXAMINED, _LOOKED_AT)
+
+
 def examine(learner: TinyLearner, minutes: float) -> Exam:
     """Play the exam: with the policy, with each fixed ending, at random, and with the initial policy."""
     recipe, pool = learner.recipe, learner.pool
-    tasks = held_out(recipe, "test", EXAMINED, _LOOKED_AT)
+    tasks = exam_tasks(recipe)
     learnt = pool.play(tasks)
     names = recipe.families if len(recipe.families) > 1 else ()
     families = {name: _success([one for one in learnt if TaskId.parse(one.task_id).family == name]) for name in names}
