@@ -107,7 +107,7 @@ COMMANDS: Commands = {
             "--agent",
             action="append",
             metavar="NAME",
-            help="an agent that visitors may watch beside the built-in ones, such as tiny:FILE; can be repeated (default: none)",
+            help="another agent that visitors may watch, such as tiny:FILE; can be repeated (default: none)",
         ),
         option(
             "--results",
