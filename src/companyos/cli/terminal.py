@@ -23,6 +23,7 @@ from companyos.env import CompanyEnv, par
 from companyos.env.line_syntax import argument_help, usage, write_line
 from companyos.env.observations import Observation
 from companyos.env.teacher import Teacher
+from companyos.families.kit.missed import describe_goal
 
 T = TypeVar("T")
 _HARM = "Written, though nothing called for it."
@@ -102,7 +103,7 @@ def show_verdict(env: CompanyEnv, console: Console) -> None:
         (
             Text("reached", "green") if reached else Text("missed", "red"),
             name,
-            Text(ending.asks(name), "dim"),
+            Text(describe_goal(ending, name, reached, env.world), "dim"),
         )
         for name, reached in verdict.goals.items()
     ]

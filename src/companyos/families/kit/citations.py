@@ -13,6 +13,8 @@ It must not cite a rival. A citation that is not decisive itself is a **rival** 
 Everything else that is true is **unrelated** and may be cited.
 """
 
+from collections.abc import Iterator
+
 from companyos.company import Approval, Comment, Entry, Metric, Policy, Ticket
 from companyos.company.apps.ticketdesk import Citation
 from companyos.company.facts import true_now, true_of
@@ -79,12 +81,15 @@ class CitesNoOther(Goal, frozen=True):
     must_not_cite: Facts = ()  # those that the family names
 
     def holds(self, world: World) -> bool:
+        return next(self.rivals_cited(world), None) is None
+
+    def rivals_cited(self, world: World) -> Iterator[Citation]:
+        """Yield the citations of the ticket that must not be there."""
         decisive = [(record, field) for name, field in self.facts for record in records_named(world, self.ticket_id, name)]
         for citation in world.get(Ticket, self.ticket_id).evidence:
             cited = (citation.record, citation.field)
             if cited in self.must_not_cite or (cited not in decisive and self._is_rival(world, cited, decisive)):
-                return False
-        return True
+                yield citation
 
     def _is_rival(self, world: World, cited: tuple[str, str], decisive: list[tuple[str, str]]) -> bool:
         """Return whether a citation that is not decisive is a rival of a decisive one. All are pairs of record and field."""

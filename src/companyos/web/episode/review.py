@@ -19,6 +19,7 @@ from companyos.evaluate.judge.blame import blame
 from companyos.evaluate.judge.blame_text import sentences
 from companyos.evaluate.judge.outcome import damage_of
 from companyos.evaluate.judge.playback import difference
+from companyos.families.kit.missed import describe_goal
 from companyos.web.episode.turn_recorder import HiddenCause, RecordedTurn, TurnRecorder, hidden_causes
 from companyos.web.labels import goal_in_words, in_words
 
@@ -106,7 +107,10 @@ def review(text: bytes, twin: str = "") -> EpisodeReview:
         success=env.success,
         turns=tuple(recorder.turns),
         milestones=tuple(name for name, _ in recorder.milestones),
-        goals=tuple((goal_in_words(name), ending.asks(name), reached) for name, reached in goals.items()),
+        goals=tuple(
+            (goal_in_words(name), describe_goal(ending, name, reached, env.world), reached)
+            for name, reached in goals.items()
+        ),
         damage=damage_of(env),
         causes=tuple(hidden_causes(env)),
         right_ending=_right_ending(recorder),
