@@ -7,6 +7,7 @@ from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make
 from companyos.evaluate.judge.blame import ACT, NOTHING, TIME, Blame, blame, summarise_blames
 from companyos.evaluate.judge.blame_text import sentences
+from companyos.evaluate.judge.habits import habit_of
 from tests.evaluate.helpers import transcript
 from tests.helpers import role, staged, task_id
 
@@ -46,7 +47,8 @@ def test_an_episode_without_any_call_is_described_as_such() -> None:
     while not env.done:
         env.step("What shall I do?")
     found = blame(env.transcript())
-    assert next(iter(sentences(found))) == f"Lost at step {found.step}, no call, for lack of time."
+    assert any(line.endswith(f'step {found.step}, where the agent sent: "What shall I do?"') for line in sentences(found))
+    assert habit_of(found) == "ran out of steps, mostly with invalid calls"
 
 
 def test_the_expert_is_never_lucky() -> None:
@@ -69,7 +71,7 @@ def test_blame_names_the_call_that_the_expert_would_have_made_and_why() -> None:
     found = worked(env, lambda call: not ends(call), closing(env, "completed", "all_checks_passed"))
     assert found.due.startswith(f"resolve_ticket {env.setting.case.ticket_id} on_hold document_expired ")
     assert found.working[-1].endswith(": document_expired")
-    assert any(f"The expert would have called: {found.due}" in line for line in sentences(found))
+    assert any(f"The expert would have called there: {found.due}" in line for line in sentences(found))
 
 
 def test_a_success_has_no_call_that_should_have_been_made_instead() -> None:

@@ -34,17 +34,61 @@ def test_compare_prints_the_difference_and_the_number_of_tasks(runs: Path, capsy
     assert (found["success"]["value"], found["verdict"]) == (1, "cannot tell")
 
 
-def test_blame_summarises_a_folder_and_describes_a_single_episode(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_blame_lists_the_habits_of_a_folder_and_tells_the_story_of_a_single_episode(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["blame", str(runs / "null")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "3 episodes: 0 succeeded; 3 failed."
+    assert "3 of 3: ran out of steps, mostly waiting" in lines
+    paths = sorted((runs / "null").rglob("*.0.jsonl"))
+    assert [line.strip() for line in lines if line.startswith("  ") and line.endswith(".jsonl")] == list(map(str, paths))
+    assert main(["blame", str(paths[0])]) == 0
+    assert "Ran out of steps: all " in capsys.readouterr().out
+    assert main(["blame", str(runs / "expert")]) == 0
+    assert capsys.readouterr().out == "3 episodes: 3 succeeded, 0 of them by luck; 0 failed.\n"
+
+
+def test_blame_lists_at_most_five_episodes_of_a_habit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(7):
+        task = str(task_named("vendor_onboarding", seed))
+        save_episode(tmp_path, EpisodeKey(task, 0), transcript(task, "null").to_jsonl(), [])
+    assert main(["blame", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
-    assert "3 episodes: 0 succeeded; 3 failed." in shown
-    assert "for lack of time" in shown
-    single = next((runs / "null").rglob("*.0.jsonl"))
-    assert main(["blame", str(single)]) == 0
-    assert "Lost at step" in capsys.readouterr().out
-    assert main(["blame", str(runs / "expert"), "--json"]) == 0
-    found = msgspec.json.decode(capsys.readouterr().out)
-    assert (found["sheet"]["successes"], len(found["episodes"])) == (3, 3)
+    assert shown.count("    Ran out of steps") == 5
+    assert "  and 2 more; --json lists all" in shown
+
+
+def test_blame_as_json_has_counts_habits_and_the_story_of_every_episode(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["blame", str(runs / "null"), "--json"]) == 0
+    result = msgspec.json.decode(capsys.readouterr().out)
+    assert (result["sheet"]["successes"], len(result["episodes"]), result["skipped"]) == (0, 3, [])
+    assert [(habit["habit"], habit["count"]) for habit in result["habits"]] == [("ran out of steps, mostly waiting", 3)]
+    for episode in result["episodes"]:
+        assert Path(episode["file"]).is_file()
+        assert episode["headline"] == episode["sentences"][0]
+        assert episode["habit"] == "ran out of steps, mostly waiting"
+        assert episode["story"]["clause"]["title"] == "Licence renewal: order of checks"
+
+
+def test_blame_skips_files_of_a_folder_that_are_not_transcripts(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = next((runs / "null").rglob("*.0.jsonl"))
+    folder = runs / "mixed"
+    folder.mkdir()
+    (folder / "whole.jsonl").write_bytes(whole.read_bytes())
+    (folder / "cut.jsonl").write_bytes(b"\n".join(whole.read_bytes().split(b"\n")[:5]))
+    (folder / "notes.jsonl").write_text("{}\n{}\n")
+    assert main(["blame", str(folder)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("1 episodes: 0 succeeded; 1 failed.")
+    cut, notes = printed.err.splitlines()
+    assert cut.startswith(f"companyos: skipped {folder / 'cut.jsonl'}: truncated transcript: ")
+    assert notes.startswith(f"companyos: skipped {folder / 'notes.jsonl'}: not a transcript: ")
+    (folder / "whole.jsonl").unlink()
+    assert main(["blame", str(folder)]) == 2
+    assert capsys.readouterr().err.endswith(f"companyos: {folder}: no transcript in it\n")
 
 
 def test_a_place_without_a_run_is_refused_in_one_line(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from companyos.core.episode import Transcript
 from companyos.core.task import BENCHMARK_VERSION
 from companyos.env import CompanyEnv, make, run_expert
 from companyos.evaluate.judge.blame import blame
+from companyos.evaluate.judge.blame_text import headline
 from companyos.web.episode.review import OtherVersionTranscript, UnreadableTranscript, review, split_differences
 from tests.evaluate.reports import HOSTILE, Tags
 from tests.helpers import STEADY, played, step, task_id, ticket
@@ -63,7 +64,7 @@ def test_a_replay_starts_at_the_decisive_step_and_can_be_stepped(site: RunningSi
         drop(seen, site, file)
         assert shown_step(seen) == found.step
         assert "Lost here" in seen.page.locator(f"#step-{found.step}").inner_text()
-        assert f"Lost at step {found.step}" in seen.page.locator("main").inner_text()
+        assert headline(found) in seen.page.locator("main").inner_text()
         seen.page.keyboard.press("[")
         assert shown_step(seen) == found.step - 1
         seen.page.keyboard.press("]")

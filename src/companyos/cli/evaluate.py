@@ -1,5 +1,6 @@
 """Commands that evaluate agents: run a suite, report, compare, blame, and check a submission."""
 
+import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -197,20 +198,33 @@ def _compare(args: Namespace) -> int:
 
 
 def _blame(args: Namespace) -> int:
-    """Find the call that lost each episode, and what its agent had not read.
+    """Tell why an episode was lost; for a folder, list the habits that lost its episodes, the worst first.
 
     Example: companyos blame runs/naive
     """
+    from companyos.cli.blame_result import BlamedFile, blame_json, habit_lines, story_lines
     from companyos.cli.terminal import screen, with_bar
-    from companyos.evaluate.judge.blame import blame, summarise_blames
-    from companyos.evaluate.reports.tables import blame_summary_table, blame_table
+    from companyos.evaluate.judge.blame import blame
 
     paths = _transcript_paths(args.place)
-    blames = [_judged(path, blame) for path in with_bar(paths, len(paths), "looking")]
+    files: list[BlamedFile] = []
+    skipped: list[str] = []
+    for path in with_bar(paths, len(paths), "looking"):
+        try:
+            files.append(BlamedFile(path, _judged(path, blame)))
+        except Misuse as mistake:
+            if not args.place.is_dir():
+                raise
+            skipped.append(str(mistake))
+    for warning in skipped:
+        print(f"companyos: skipped {warning}", file=sys.stderr)
+    if not files:
+        raise Misuse(f"{args.place}: no transcript in it")
     if args.json:
-        print_json({"sheet": summarise_blames(blames), "episodes": blames})
+        print_json(blame_json(files, skipped))
     else:
-        screen().print(blame_table(blames) if len(blames) == 1 else blame_summary_table(summarise_blames(blames)))
+        lines = habit_lines(files) if args.place.is_dir() else story_lines(files[0].blame)
+        screen().print("\n".join(lines), markup=False, soft_wrap=True)
     return 0
 
 

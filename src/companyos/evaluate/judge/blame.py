@@ -9,17 +9,15 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from companyos.assurance.replay import ReplayedEpisode, action_of
-from companyos.assurance.twins import twins_with_other_ending
-from companyos.company import Ticket
+from companyos.assurance.replay import ReplayedEpisode
 from companyos.core.calls import NO_ANSWER
-from companyos.core.episode import Transcript, Turn
+from companyos.core.episode import Transcript
 from companyos.core.errors import Stuck
 from companyos.core.task import TaskId
 from companyos.env import CompanyEnv, run_expert
-from companyos.env.line_syntax import write_line
-from companyos.env.teacher import Due, Teacher
+from companyos.evaluate.judge.deciding import deciding_facts, told_facts
 from companyos.evaluate.judge.outcome import damage_of, replay_alone, struck
+from companyos.evaluate.judge.story import Story, tell_story
 
 ACT, DAMAGE, TIME, NOTHING = "act", "damage", "time", "nothing"
 _KINDS = {"irreversible": ACT, "damage": DAMAGE}  # by what `lost()` returns after the decisive call
@@ -41,6 +39,7 @@ class Blame(msgspec.Struct, frozen=True):
     struck: tuple[str, ...]  # the chaos dials that caused trouble
     due: str = ""  # what the teacher (the expert, resuming here) would have called instead, as a line
     working: tuple[str, ...] = ()  # the comparisons by which the teacher arrives at that call
+    story: Story | None = None  # what `blame_text` tells a reader
 
     @property
     def luck(self) -> bool:
@@ -54,8 +53,9 @@ def blame(episode: Transcript | ReplayedEpisode) -> Blame:
     states, env = replayed.states, replayed.end
     task, verdict, turns = TaskId.parse(env.task_id), env.verdict, env.turns
     kind, step, late = (NOTHING, 0, 0) if env.success or not env.done else _decisive(states)
-    due = Teacher(states[step - 1]).due() if step else Due()
-    facts = _facts(env, step if kind in (ACT, DAMAGE) else len(turns))
+    act = step if kind in (ACT, DAMAGE) else len(turns)
+    facts = deciding_facts(env, act)
+    story = tell_story(states, step, told_facts(env, facts, act))
     return Blame(
         task_id=str(task),
         success=bool(env.success),
@@ -68,8 +68,9 @@ def blame(episode: Transcript | ReplayedEpisode) -> Blame:
         blind=tuple(fact.cause for fact in facts if fact.blind),
         misjudged=tuple(fact.cause for fact in facts if fact.assumed_otherwise and not fact.blind),
         struck=struck(env.setting, task.family, sum(turn.reply.code == NO_ANSWER for turn in turns)),
-        due=write_line(due.call) if due.call is not None else "",
-        working=due.working,
+        due=story.plan.call,
+        working=story.plan.working,
+        story=story,
     )
 
 
@@ -109,45 +110,6 @@ def _can_be_won(env: CompanyEnv) -> bool:
     except Stuck:
         return False
     return bool(env.success)
-
-
-# -- what was not seen -------------------------------------------------------------------------------------------------
-
-
-class DecidingFact(msgspec.Struct, frozen=True):
-    """A fact that decides the right ending, and how the agent treated it."""
-
-    cause: str
-    blind: bool  # the agent saw the same bytes as on a twin (same task, this one fact changed)
-    assumed_otherwise: bool  # it closed the ticket in the way that is right on that twin
-
-
-def _facts(env: CompanyEnv, act: int) -> list[DecidingFact]:
-    """Return the facts that decide the ending: those whose change gives a twin with another right ending.
-
-    The calls before the decisive one, number `act`, are made again on these twins.
-    """
-    ticket = env.world.get(Ticket, env.setting.case.ticket_id)
-    facts: dict[str, DecidingFact] = {}
-    for cause, twin_id in twins_with_other_ending(env.task_id):
-        twin = CompanyEnv(TaskId.parse(twin_id), "sparse")
-        right = twin.setting.ending
-        assumed = (right.resolution, right.reason) == (ticket.resolution, ticket.reason) and not env.success
-        blind = _shows_the_same(twin, env.turns[: act - 1])
-        # A fact with several other values has several twins; one of them is enough.
-        so_far = facts.get(cause, DecidingFact(cause, blind=False, assumed_otherwise=False))
-        facts[cause] = DecidingFact(cause, so_far.blind or blind, so_far.assumed_otherwise or assumed)
-    return list(facts.values())
-
-
-def _shows_the_same(twin: CompanyEnv, turns: Sequence[Turn]) -> bool:
-    """Return whether a twin answers the same calls with the same bytes at the same time."""
-    for turn in turns:
-        twin.step(action_of(turn))
-        twin_turn = twin.turns[-1]
-        if twin_turn.now != turn.now or msgspec.json.encode(twin_turn.reply) != msgspec.json.encode(turn.reply):
-            return False
-    return True
 
 
 # -- many episodes -----------------------------------------------------------------------------------------------------

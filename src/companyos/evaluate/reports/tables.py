@@ -1,17 +1,11 @@
-"""Comparisons and blame as tables for the terminal."""
-
-from collections.abc import Mapping, Sequence
+"""Comparisons as tables for the terminal."""
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from companyos.evaluate.judge.blame import Blame, BlameSummary
-from companyos.evaluate.judge.blame_text import HOW, called, sentences
 from companyos.evaluate.stats.compare import FIRST_BETTER, MIN_SEEDS, SECOND_BETTER, Comparison
 from companyos.evaluate.stats.intervals import Estimate
-
-_MAX_ROWS = 8  # of one kind
 
 
 def comparison_table(comparison: Comparison) -> RenderableType:
@@ -71,43 +65,3 @@ def _signed(number: Estimate, form: str, unit: float) -> str:
     if number.low is None or number.high is None:
         return value
     return f"{value} ({form.format(unit * number.low)} to {form.format(unit * number.high)})"
-
-
-# -- blame -------------------------------------------------------------------------------------------------------------
-
-
-def blame_table(blames: Sequence[Blame]) -> RenderableType:
-    """A few sentences about each episode."""
-    return Group(*(Text("\n".join([one.task_id, *(f"  {line}" for line in sentences(one))])) for one in blames))
-
-
-def blame_summary_table(found: BlameSummary) -> RenderableType:
-    """Why the agent failed, over many episodes."""
-    failed = sum(found.kinds.values())
-    luck = f", {found.luck} of them by luck" if found.successes else ""
-    heading = Text(f"{found.episodes} episodes: {found.successes} succeeded{luck}; {failed} failed.")
-    if not failed:
-        return heading
-    table = Table("failures", "")
-    table.add_column("count", justify="right")
-    _add(table, "lost by", {HOW[kind]: str(count) for kind, count in found.kinds.items()})
-    if found.late:
-        _add(table, "", {"after too few steps were left": str(found.late)})
-    _add(table, "at the call", _texts(found.tools))
-    _add(table, "in the app", _texts(found.apps))
-    _add(table, "blind to", _texts(found.blind))
-    _add(table, "saw and misjudged", _texts(found.misjudged))
-    _add(table, "trouble by", {dial: f"{failed} of {struck}" for dial, (failed, struck) in found.dials.items()})
-    return Group(heading, table)
-
-
-def _texts(counts: Mapping[str, int]) -> dict[str, str]:
-    return {called(name): str(count) for name, count in counts.items()}
-
-
-def _add(table: Table, label: str, lines: Mapping[str, str]) -> None:
-    for number, (name, count) in enumerate(lines.items()):
-        if number == _MAX_ROWS:
-            table.add_row("", f"and {len(lines) - _MAX_ROWS} more", "")
-            return
-        table.add_row(label if number == 0 else "", name, count)

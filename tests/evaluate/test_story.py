@@ -1,0 +1,239 @@
+"""Stories of lost episodes: what was closed, what decides it, and what the expert would have done, in plain words."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from companyos.agents import play
+from companyos.agents.adversaries import ADVERSARIES
+from companyos.agents.adversaries.careless import HABITS, Careless
+from companyos.assurance.twins import do
+from companyos.core.calls import Call
+from companyos.env import CompanyEnv, make, task_named
+from companyos.evaluate.judge.blame import ACT, DAMAGE, TIME, Blame, blame
+from companyos.evaluate.judge.blame_text import headline, sentences
+from companyos.evaluate.judge.deciding import NOT_ASKED, NOT_READ, READ, STALE, UNANSWERED
+from companyos.evaluate.judge.habits import habit_of, habits
+from companyos.families import FAMILIES, SHORT_FAMILIES, family
+from companyos.families.kit.goals import Goal
+from tests.evaluate.helpers import transcript
+from tests.helpers import role, staged, step, task_id, ticket
+
+SEEDS = 3
+
+
+@cache
+def lost_by_habit(dial: str) -> tuple[Blame, ...]:
+    """Return the blames of the careless agent that ignores a dial: up to one lost episode for each family."""
+    blames = []
+    for name in SHORT_FAMILIES:
+        for seed in range(SEEDS):
+            env = play(make(name, seed=seed, chaos={dial: 1.0}), Careless(HABITS[dial]))
+            if not env.success:
+                blames.append(blame(env.transcript()))
+                break
+    return tuple(blames)
+
+
+def private_words(name: str) -> Iterator[str]:
+    """Yield the names that only the code of a family uses: goals, and causes with underscores."""
+    yield from (kind.__name__ for kind in Goal.__subclasses__())
+    yield from (cause.name for cause in family(name).specs() if "_" in cause.name)
+
+
+@pytest.mark.parametrize("dial", HABITS)
+def test_every_careless_agent_gets_stories_without_private_words(dial: str) -> None:
+    blames = lost_by_habit(dial)
+    assert blames, f"no lost episode of the agent that ignores {dial}"
+    for lost in blames:
+        text = "\n".join([*sentences(lost), habit_of(lost)])
+        spoken = [name for name in private_words(lost.task_id.partition("-")[0]) if re.search(rf"\b{name}\b", text)]
+        assert spoken == [], (lost.task_id, text)
+        assert lost.story is not None
+        assert lost.story.required in text, lost.task_id
+        assert lost.story.clause is not None, lost.task_id
+        assert lost.story.clause.text in text, lost.task_id
+        assert f"step {lost.step}" in text, lost.task_id
+        assert f"The expert would have called there: {lost.due[:100]}" in text, lost.task_id
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("agent", ["close_at_once", "null"])
+def test_an_agent_that_does_nothing_sensible_gets_a_story_in_every_family(agent: str, name: str) -> None:
+    wrong = next(blamed for blamed in _blames(agent, name) if not blamed.success)
+    assert wrong.story is not None
+    lines = list(sentences(wrong))
+    if wrong.kind == TIME:
+        assert lines[0].startswith(f"Ran out of steps: all {wrong.story.max_steps} were used")
+        assert habit_of(wrong) == "ran out of steps, mostly waiting"
+    else:
+        assert lines[0].startswith(f"Closed {wrong.story.ticket_id} as {wrong.story.closed} at step 1")
+    assert all(line[0].isupper() or line[0].isdigit() for line in lines)
+
+
+def _blames(agent: str, name: str) -> Iterator[Blame]:
+    for variant in range(6):
+        yield blame(play(make(name, seed=0), ADVERSARIES[agent].make(variant)).transcript())
+
+
+# -- which fact, and when it was or could have been read ---------------------------------------------------------------
+
+
+def closed(env: CompanyEnv, resolution: str, reason: str) -> Blame:
+    evidence = {"resolution": resolution, "reason": reason, "evidence": []}
+    step(env, "ticketdesk.resolve_ticket", ticket_id=ticket(env).id, **evidence)
+    return blame(env.transcript())
+
+
+def test_a_fact_that_was_read_is_told_with_its_step_and_value() -> None:
+    env = staged(insurance="expired")
+    calls = [turn.call for turn in transcript(env.task_id, "expert").turns]
+    for call in calls[: [call.method for call in calls].index("get_entry") + 1]:
+        env.step(call)
+    read_at = env.step_count
+    until = env.turns[-1].reply.data["insurance_until"]
+    lost = closed(env, "completed", "all_checks_passed")
+    assert lost.story is not None
+    [fact] = lost.story.facts
+    entry = role(env, "entry")
+    assert (fact.cause, fact.how) == ("insurance", READ)
+    assert fact.meaning == "whether the firm's insurance is still valid (here: expired)"
+    assert fact.reading == f"Step {read_at} had shown it ({entry}'s insurance until is {until})."
+    assert habit_of(lost) == "read the deciding fact, and closed against it"
+    assert headline(lost) == (
+        f"Closed {ticket(env).id} as completed (all checks passed) at step {read_at + 1}; "
+        "the policies required on hold (document expired)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("searches", "expected"), [(0, "no reply had named {entry}"), (1, "after step 1, which named {entry}")]
+)
+def test_a_fact_that_was_not_read_is_told_with_the_step_from_which_it_could_have_been(searches: int, expected: str) -> None:
+    env = staged(insurance="expired")
+    for _ in range(searches):
+        step(env, "datahub.search_register", query=ticket(env).reference)
+    lost = closed(env, "completed", "all_checks_passed")
+    assert lost.story is not None
+    fact = next(fact for fact in lost.story.facts if fact.cause == "insurance")
+    assert fact.how == NOT_READ
+    assert expected.format(entry=role(env, "entry")) in fact.reading
+    assert habit_of(lost) == "closed without reading the deciding fact"
+
+
+def test_a_stale_reading_is_told_with_its_age() -> None:
+    lost = next(
+        lost for lost in lost_by_habit("stale") if lost.kind == ACT and lost.story and not lost.story.ending_is_right
+    )
+    assert lost.story is not None
+    fact = lost.story.facts[0]
+    assert fact.how == STALE
+    assert re.search(r"Step \d+ had shown only an old measurement: \S+ was \d+, measured \d+ days before", fact.reading)
+    assert habit_of(lost) == "closed without refreshing a stale metric"
+
+
+@pytest.mark.parametrize(
+    ("asks", "how", "words"),
+    [(False, NOT_ASKED, "was never asked"), (True, UNANSWERED, "was asked at step 1, but no reply had shown the answer")],
+)
+def test_a_colleague_who_knows_the_fact_is_named(asks: bool, how: str, words: str) -> None:
+    fine: dict[str, bool | str] = {
+        "repeated": False,
+        "conflict": False,
+        "missing": False,
+        "old": False,
+        "gap": False,
+        "hotel": "fair",
+    }
+    env = make(do(str(task_named("expense_report", 1)), **fine, budget="ample", meal="over"))
+    assert env.setting.ending.reason == "above_limit"
+    requester = role(env, "requester")
+    if asks:
+        env.step(Call("ticketdesk", "comment", {"ticket_id": ticket(env).id, "text": "How many guests?", "to": requester}))
+    lost = closed(env, "completed", "all_checks_passed")
+    assert lost.story is not None
+    [fact] = [fact for fact in lost.story.facts if fact.cause == "meal"]
+    assert fact.how == how
+    assert words in fact.reading
+    assert fact.reading.startswith(requester)
+
+
+def test_a_lucky_success_tells_the_fact_that_was_not_read() -> None:
+    env = staged()
+    for turn in transcript(env.task_id, "expert").turns:
+        tool = env.toolbox.find(turn.call)
+        if tool is not None and (tool.writes or tool.method == "wait"):
+            env.step(turn.call)
+    lucky = blame(env.transcript())
+    lines = list(sentences(lucky))
+    assert lines[0] == "Success, but by luck: no reply had shown a fact that decides."
+    assert any("was not read" in line for line in lines[1:])
+
+
+def test_an_unfinished_episode_and_a_success_are_called_that() -> None:
+    env = staged()
+    step(env, "ticketdesk.get_ticket", ticket_id=ticket(env).id)
+    assert list(sentences(blame(env.transcript()))) == [
+        f"Not over: 1 of {env.max_steps} steps were made, and {ticket(env).id} is open."
+    ]
+    assert list(sentences(blame(transcript(task_id(1, "50"), "expert")))) == ["Success."]
+
+
+# -- the right ending, but not rightly done; damage; time --------------------------------------------------------------
+
+
+def test_a_right_ending_without_evidence_is_called_right_and_names_what_is_missing() -> None:
+    env = staged(insurance="expired")
+    for turn in transcript(env.task_id, "expert").turns[:-1]:
+        env.step(turn.call)
+    lost = closed(env, "on_hold", "document_expired")
+    entry = role(env, "entry")
+    expected = f"which is right, but the evidence should have cited {entry}'s insurance until, cited nothing."
+    assert headline(lost).endswith(expected)
+    assert habit_of(lost) == "closed for the right reason, but did not cite the deciding facts"
+
+
+def test_damage_that_cannot_be_repaired_is_described() -> None:
+    lost = next(lost for lost in lost_by_habit("hostile_text") if lost.kind == DAMAGE)
+    assert "by damage that cannot be repaired: a comment was written on T-" in headline(lost)
+    assert habit_of(lost) == "wrote on a ticket that is not part of the work"
+
+
+def test_a_request_to_somebody_who_is_away_explains_why_the_steps_ran_out() -> None:
+    lost = next(lost for lost in lost_by_habit("absence") if lost.kind == TIME)
+    text = "\n".join(sentences(lost))
+    assert re.search(r"A-\d+ was still waiting for @\S+, who is away until \d{4}-", text)
+    assert re.search(r"Of the \d+ steps, \d+ went into waiting or looking for news", text)
+    assert habit_of(lost) == "ran out of steps waiting for a signer who is away"
+
+
+def test_a_wrongly_closed_ticket_of_a_queue_is_the_subject_of_the_story() -> None:
+    env = make("quarter_close", seed=0)
+    own = env.setting.case.ticket_id
+    for turn in transcript(env.task_id, "expert").turns:
+        if turn.call.method == "resolve_ticket" and turn.call.params["ticket_id"] != own:
+            wrong = {"resolution": "duplicate", "reason": "unused", "evidence": []}
+            env.step(Call("ticketdesk", "resolve_ticket", turn.call.params | wrong))
+            break
+        env.step(turn.call)
+    linked = env.turns[-1].call.params["ticket_id"]
+    closed_at = env.step_count
+    while not env.done:
+        step(env, "ticketdesk.wait", hours=24)
+    lost = blame(env.transcript())
+    assert headline(lost).startswith(f"Closed {linked} as duplicate (unused) at step {closed_at}; the policies required ")
+    assert habit_of(lost) == "closed a ticket for the wrong reason"
+
+
+# -- habits ------------------------------------------------------------------------------------------------------------
+
+
+def test_habits_count_every_failed_episode_once_and_the_most_frequent_is_first() -> None:
+    blames = [lost for dial in ("stale", "absence", "hostile_text") for lost in lost_by_habit(dial)]
+    blames.append(blame(transcript(task_id(1, "50"), "expert")))
+    groups = habits(blames)
+    assert sum(group.count for group in groups) == len(blames) - 1
+    assert [group.count for group in groups] == sorted((group.count for group in groups), reverse=True)
+    assert all(group.count == len(group.task_ids) for group in groups)
