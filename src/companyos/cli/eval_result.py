@@ -35,6 +35,8 @@ class EvalResult(msgspec.Struct, frozen=True):
     successes: int
     success: Estimate
     failures: list[Failure]
+    raised: int  # episodes that the agent lost by an exception
+    traceback: str  # the file of the first of them; empty if there is none
     usage: Usage
     next: list[str]  # commands
 
@@ -45,6 +47,7 @@ def eval_result(run: Path, results: dict[str, Any], outcomes: Sequence[Outcome])
         Failure(found.kind, found.episodes, found.example.said, found.example.right, _transcript(run, found.example))
         for found in frequent_failures(outcomes)
     ]
+    raised = [EpisodeKey(outcome.task_id, outcome.trial) for outcome in outcomes if outcome.raised]
     return EvalResult(
         agent=results["agent"],
         suite=results["suite"],
@@ -54,6 +57,8 @@ def eval_result(run: Path, results: dict[str, Any], outcomes: Sequence[Outcome])
         successes=sum(outcome.success for outcome in outcomes),
         success=msgspec.convert(results["overall"]["numbers"]["success"], Estimate),
         failures=failures,
+        raised=len(raised),
+        traceback=str(run / min(raised).error_place) if raised else "",
         usage=spent_on(run),
         next=[
             *(shlex.join(["companyos", "blame", failure.transcript]) for failure in failures[:1]),
@@ -71,6 +76,8 @@ def lines(result: EvalResult) -> Iterator[str]:
     for failure in result.failures:
         yield f"{failure.episodes:>5} {failure.kind}"
         yield f"      {failure.transcript}"
+    if result.raised:
+        yield f"The agent raised in {result.raised} episodes, which are failures. A traceback: {result.traceback}"
     usage = result.usage
     if usage.tokens or usage.failures:
         tokens = f"{usage.tokens_in:,} tokens read, {usage.tokens_out:,} written, cost {usage.cost:.4f}"

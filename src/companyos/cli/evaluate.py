@@ -1,13 +1,15 @@
 """Commands that evaluate agents: run a suite, report, compare, blame, and check a submission."""
 
 import sys
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from companyos.cli.agents import MODEL_OPTIONS, RUN_OPTIONS, add_trained_models, model_options
 from companyos.cli.options import JSON, WORKERS, Commands, count, option, print_json, read_transcript
 from companyos.core.episode import Transcript
 from companyos.core.errors import BadDose, BadTask, Misuse, ReplayDiffers
@@ -17,34 +19,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ENDPOINT = "openai:"
-_LOCAL = "local:"
-_LOCAL_OPTIONS = ("temperature", "repeats")
-_MODEL_OPTIONS = (
-    "base_url",
-    "api_key_env",
-    "text",
-    "temperature",
-    "max_tokens",
-    "context",
-    "timeout",
-    "price",
-    "concurrency",
-)
-
 
 def _eval(args: Namespace) -> int:
     """Run an agent on a suite. If the run is interrupted, the same command resumes it.
 
     Example: companyos eval --agent naive --suite smoke --out runs/naive
     """
-    from companyos.cli.agents import add_trained_models
     from companyos.cli.eval_result import eval_result, lines
     from companyos.cli.terminal import with_bar
     from companyos.evaluate.runs.run import BadRun, FinishedEpisode, evaluate, on_processes
 
     add_trained_models()
-    options = _model_options(args)
+    options = model_options(args)
     workers = on_processes(args.concurrency or args.workers)
     if args.ray is not None:
         try:
@@ -73,49 +59,6 @@ def _eval(args: Namespace) -> int:
     else:
         print("\n".join(lines(result)))
     return 0
-
-
-def _model_options(args: Namespace) -> tuple[tuple[str, str], ...]:
-    """Return the options for a language model. Other agents take none of them."""
-    given = {name: value for name in (*_MODEL_OPTIONS, "repeats") if (value := getattr(args, name)) is not None}
-    if args.agent.startswith(_LOCAL) and given.keys() <= set(_LOCAL_OPTIONS):
-        return tuple((name, str(value)) for name, value in given.items())
-    if "repeats" in given and args.agent.startswith(_ENDPOINT):
-        raise Misuse(f"--repeats is for {_LOCAL}DIR: an endpoint samples its answers itself")
-    if not args.agent.startswith(_ENDPOINT):
-        if given:
-            flag = "--" + next(iter(given)).replace("_", "-")
-            raise Misuse(f"{args.agent} is not a language model behind an endpoint: {flag} is for {_ENDPOINT}MODEL")
-        return ()
-    if "base_url" not in given:
-        raise Misuse("a language model needs --base-url, the address of its endpoint, such as http://127.0.0.1:8080/v1")
-    try:
-        import companyos.agents.llm.language_model  # noqa: F401
-    except ModuleNotFoundError as missing:
-        raise Misuse(f'a language model needs {missing.name}: pip install "companyos[llm]"') from None
-    given.pop("concurrency", None)
-    if given.pop("text", False):
-        given["form"] = "text"
-    if "price" in given:
-        given["price_in"], given["price_out"] = given.pop("price")
-    return tuple((name, str(value)) for name, value in given.items())
-
-
-def _price(text: str) -> tuple[float, float]:
-    """Parse the prices of a million tokens read and written, such as `0.15,0.60`."""
-    try:
-        price_in, price_out = map(_amount, text.split(","))
-    except (ValueError, ArgumentTypeError):
-        raise ArgumentTypeError(f"{text!r} is not a price; write 0.15,0.60") from None
-    return price_in, price_out
-
-
-def _amount(text: str) -> float:
-    """Parse a number from 0 up."""
-    number = float(text)
-    if not 0 <= number < 1e9:
-        raise ArgumentTypeError(f"{text!r} is not a number from 0 up")
-    return number
 
 
 def _submit_check(args: Namespace) -> int:
@@ -202,16 +145,18 @@ def _blame(args: Namespace) -> int:
 
     Example: companyos blame runs/naive
     """
+    from companyos.agents.custom import summary_of
     from companyos.cli.blame_result import BlamedFile, blame_json, habit_lines, story_lines
     from companyos.cli.terminal import screen, with_bar
     from companyos.evaluate.judge.blame import blame
+    from companyos.evaluate.runs.episode_file import error_beside
 
     paths = _transcript_paths(args.place)
     files: list[BlamedFile] = []
     skipped: list[str] = []
     for path in with_bar(paths, len(paths), "looking"):
         try:
-            files.append(BlamedFile(path, _judged(path, blame)))
+            files.append(BlamedFile(path, _judged(path, partial(blame, raised=summary_of(error_beside(path))))))
         except Misuse as mistake:
             if not args.place.is_dir():
                 raise
@@ -308,45 +253,17 @@ def _hash_of(files: list[Path]) -> str:
 RESUMABLE = (_eval,)  # the same command goes on with an interrupted run
 COMMANDS: Commands = {
     _eval: (
-        option("--agent", required=True, metavar="NAME", help="the agent; a wrong name lists the known ones"),
+        option(
+            "--agent",
+            required=True,
+            metavar="NAME",
+            help="a built-in agent, MODULE:NAME or FILE.py:NAME for your own; a wrong name lists them all",
+        ),
         option("--suite", default="core", metavar="NAME", help="a suite's name, or a file of task ids"),
         option("--trials", type=count, default=1, help="episodes per task"),
         WORKERS,
-        option(
-            "--base-url",
-            metavar="URL",
-            help="for openai:MODEL: the endpoint, such as http://127.0.0.1:8080/v1 (default: none)",
-        ),
-        option(
-            "--api-key-env",
-            metavar="NAME",
-            help="for openai:MODEL: the environment variable that holds its key (default: no key)",
-        ),
-        option(
-            "--text", action="store_true", default=None, help="for openai:MODEL: ask for lines of text, not for tool calls"
-        ),
-        option("--temperature", type=_amount, metavar="X", help="for openai:MODEL and local:DIR: of sampling (default: 0)"),
-        option(
-            "--repeats",
-            type=count,
-            metavar="N",
-            help="for local:DIR: sample again a call that has had the same reply N times (default: never)",
-        ),
-        option("--max-tokens", type=count, metavar="N", help="for openai:MODEL: per answer (default: 2048)"),
-        option(
-            "--context",
-            type=count,
-            metavar="N",
-            help="for openai:MODEL: the context window, answer included (default: 32768)",
-        ),
-        option("--timeout", type=_amount, metavar="SECONDS", help="for openai:MODEL: per request (default: 120)"),
-        option(
-            "--price",
-            type=_price,
-            metavar="IN,OUT",
-            help="for openai:MODEL: price of a million tokens read and written (default: 0,0)",
-        ),
-        option("--concurrency", type=count, metavar="N", help="for openai:MODEL: concurrent episodes (default: --workers)"),
+        *MODEL_OPTIONS,
+        *RUN_OPTIONS,
         option("--ray", metavar="ADDRESS", help="run on a Ray cluster: its address, or auto (default: on this machine)"),
         option(
             "--out",

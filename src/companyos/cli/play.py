@@ -7,8 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from companyos.agents import AGENTS
+from companyos.agents import make as make_agent
 from companyos.assurance.replay import replay
+from companyos.cli.agents import MODEL_OPTIONS, agent_for
 from companyos.cli.options import EPISODE, JSON, Commands, option, print_json, read_transcript
 from companyos.core.errors import Misuse, ReplayDiffers
 from companyos.env import CompanyEnv, make, task_named
@@ -86,7 +87,8 @@ def _watch(args: Namespace) -> int:
     if not 0 <= args.delay <= 60:
         raise Misuse(f"--delay takes 0 to 60 seconds; got {args.delay}")
     env = _episode(args)
-    watch(env, args.agent, args.agent_seed, quiet_screen() if args.json else screen(), args.delay)
+    agent = agent_for(args, env.task_id)
+    finished = watch(env, args.agent, agent, quiet_screen() if args.json else screen(), args.delay)
     if args.save is not None:
         args.save.write_text(env.transcript().to_jsonl())
     if args.json:
@@ -98,7 +100,7 @@ def _watch(args: Namespace) -> int:
                 **msgspec.structs.asdict(env.transcript().footer),
             }
         )
-    return 0
+    return 0 if finished else 1
 
 
 def _demo(args: Namespace) -> int:
@@ -111,9 +113,9 @@ def _demo(args: Namespace) -> int:
     console = screen()
     task = task_named("vendor_onboarding", 34, 0.5)
     delay = 0.15 if console.is_terminal else 0.0
-    watch(CompanyEnv(task), "random", 11, console, delay / 3, replies=False)
+    watch(CompanyEnv(task), "random", make_agent("random", 11), console, delay / 3, replies=False)
     print()
-    watch(CompanyEnv(task), "expert", 0, console, delay)
+    watch(CompanyEnv(task), "expert", make_agent("expert"), console, delay)
     command = "companyos" if shutil.which("companyos") else sys.argv[0]
     print(NEXT_STEPS.format(task=task, companyos=command))
     return 0
@@ -131,8 +133,14 @@ COMMANDS: Commands = {
     ),
     _watch: (
         *EPISODE,
-        option("--agent", default="expert", help=f"one of {', '.join(AGENTS)}"),
+        option(
+            "--agent",
+            default="expert",
+            metavar="NAME",
+            help="a built-in agent, MODULE:NAME or FILE.py:NAME for your own; a wrong name lists them all",
+        ),
         option("--agent-seed", type=int, default=0, help="the agent's own random seed"),
+        *MODEL_OPTIONS,
         option("--delay", type=float, default=0.0, help="seconds between steps"),
         option("--save", type=Path, metavar="FILE", help="keep the transcript here (default: not kept)"),
         JSON,

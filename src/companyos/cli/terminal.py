@@ -13,7 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from companyos import agents
+from companyos.agents import Agent
+from companyos.agents.custom import AgentRaised
 from companyos.assurance.prove_many import ProofResult, blame, spread
 from companyos.assurance.regrade import CHANGED, NO_TRANSCRIPT, OTHER_VERSION, OTHER_WORLD, UNCHANGED, Regraded
 from companyos.assurance.twins import Twin
@@ -54,22 +55,28 @@ def grid(rows: Iterable[tuple[str | Text, ...]]) -> Table:
 # -- episodes ----------------------------------------------------------------------------------------------------------
 
 
-def watch(env: CompanyEnv, name: str, seed: int, console: Console, delay: float = 0.0, replies: bool = True) -> None:
-    """Let an agent play an episode and print each turn as it happens.
+def watch(env: CompanyEnv, name: str, agent: Agent, console: Console, delay: float = 0.0, replies: bool = True) -> bool:
+    """Let an agent play an episode and print each turn as it happens. Return whether it was played to its end.
 
     A turn in which the agent does what the expert would do is preceded by the expert's reasons.
     """
-    agent = agents.make(name, seed)
     obs = env.reset()
     teacher = Teacher(env)
     title, below = f"{name} works {env.task_id}", f"{obs.now}, {obs.max_steps} steps at most"
     console.print(Panel(Text(obs.task), title=Text(title), subtitle=Text(below), width=min(console.width, 110)))
     while not obs.done:
         due = teacher.due(verify=False)
-        obs = env.step(agent.act(obs))
+        try:
+            call = agent.act(obs)
+        except AgentRaised as raised:
+            console.print(Text(str(raised).partition("\n\n")[2] or str(raised), "red"), soft_wrap=True)
+            console.print(Text(f"The agent raised after {env.step_count} steps, so the episode is lost.", "bold red"))
+            return False
+        obs = env.step(call)
         show_turn(env, obs, console, replies, due.working if env.turns[-1].call == due.call else ())
         time.sleep(delay)
     show_verdict(env, console)
+    return True
 
 
 def show_turn(

@@ -19,7 +19,7 @@ from companyos.evaluate.judge.deciding import deciding_facts, told_facts
 from companyos.evaluate.judge.outcome import damage_of, replay_alone, struck
 from companyos.evaluate.judge.story import Story, tell_story
 
-ACT, DAMAGE, TIME, NOTHING = "act", "damage", "time", "nothing"
+ACT, DAMAGE, TIME, RAISED, NOTHING = "act", "damage", "time", "raised", "nothing"
 _KINDS = {"irreversible": ACT, "damage": DAMAGE}  # by what `lost()` returns after the decisive call
 
 
@@ -28,7 +28,7 @@ class Blame(msgspec.Struct, frozen=True):
 
     task_id: str
     success: bool
-    kind: str  # act: a wrong, final act; damage: not repairable; time: out of steps; nothing: a success, or not over
+    kind: str  # act: a wrong, final act; damage: not repairable; time: out of steps; raised; nothing: a success, or not over
     step: int  # the decisive call; for kind `time`, the call after which the steps left were too few
     tool: str  # the tool of the decisive call
     late: int  # the call after which the steps left were too few, whatever happened later
@@ -40,6 +40,7 @@ class Blame(msgspec.Struct, frozen=True):
     due: str = ""  # what the teacher (the expert, resuming here) would have called instead, as a line
     working: tuple[str, ...] = ()  # the comparisons by which the teacher arrives at that call
     story: Story | None = None  # what `blame_text` tells a reader
+    raised: str = ""  # for kind `raised`: the exception with which the agent left the episode
 
     @property
     def luck(self) -> bool:
@@ -47,12 +48,16 @@ class Blame(msgspec.Struct, frozen=True):
         return self.success and bool(self.blind)
 
 
-def blame(episode: Transcript | ReplayedEpisode) -> Blame:
-    """Find the call at which an episode was lost, and the deciding facts that its agent had not been shown."""
+def blame(episode: Transcript | ReplayedEpisode, raised: str = "") -> Blame:
+    """Find the call at which an episode was lost, and the deciding facts that its agent had not been shown.
+
+    `raised` is the exception with which the agent left the episode, if it did.
+    """
     replayed = replay_alone(episode)
     states, env = replayed.states, replayed.end
     task, verdict, turns = TaskId.parse(env.task_id), env.verdict, env.turns
-    kind, step, late = (NOTHING, 0, 0) if env.success or not env.done else _decisive(states)
+    not_over = RAISED if raised else NOTHING
+    kind, step, late = (not_over, 0, 0) if env.success or not env.done else _decisive(states)
     act = step if kind in (ACT, DAMAGE) else len(turns)
     facts = deciding_facts(env, act)
     story = tell_story(states, step, told_facts(env, facts, act))
@@ -71,6 +76,7 @@ def blame(episode: Transcript | ReplayedEpisode) -> Blame:
         due=story.plan.call,
         working=story.plan.working,
         story=story,
+        raised=raised,
     )
 
 
@@ -144,8 +150,8 @@ def summarise_blames(blames: Iterable[Blame]) -> BlameSummary:
         luck=sum(blame.luck for blame in all_blames),
         late=sum(blame.late < blame.step for blame in acted),
         kinds=_by_frequency(blame.kind for blame in failed),
-        tools=_by_frequency(blame.tool for blame in failed),
-        apps=_by_frequency(blame.tool.partition(".")[0] for blame in failed),
+        tools=_by_frequency(blame.tool for blame in failed if blame.step),
+        apps=_by_frequency(blame.tool.partition(".")[0] for blame in failed if blame.step),
         dials={dial: (failures_by_dial[dial], episodes_by_dial[dial]) for dial in dials},
         blind=_by_frequency(f"{_family(blame)}.{fact}" for blame in acted for fact in blame.blind),
         misjudged=_by_frequency(f"{_family(blame)}.{fact}" for blame in acted for fact in blame.misjudged),

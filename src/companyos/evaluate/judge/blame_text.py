@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from companyos.evaluate.judge.blame import DAMAGE, NOTHING, TIME, Blame
+from companyos.evaluate.judge.blame import DAMAGE, NOTHING, RAISED, TIME, Blame
 from companyos.evaluate.judge.deciding import FactInWords
 from companyos.evaluate.judge.story import (
     INVALID_CALLS,
@@ -30,6 +30,8 @@ def headline(blame: Blame) -> str:
     """Return one sentence about an episode: what was done, and what should have been done."""
     story = blame.story
     assert story is not None
+    if blame.kind == RAISED:
+        return f"The agent raised an exception, which ended the episode at step {story.steps}: {blame.raised}"
     if blame.kind == NOTHING:
         if not blame.success:
             return f"Not over: {story.steps} of {story.max_steps} steps were made, and {story.ticket_id} is open."
@@ -57,7 +59,7 @@ def sentences(blame: Blame) -> Iterator[str]:
     story = blame.story
     assert story is not None
     yield headline(blame)
-    if blame.kind == NOTHING:
+    if blame.kind in (NOTHING, RAISED):
         if blame.luck:
             yield from map(_fact, story.facts)
         return

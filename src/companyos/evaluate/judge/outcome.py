@@ -52,6 +52,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     tokens: int | None = None
     cost: float | None = None
     seconds: float | None = None  # by the clock on the wall; of a person who played in a study
+    raised: str = ""  # the exception with which the agent left the episode; empty if it raised none
 
     @property
     def cluster(self) -> str:
@@ -83,6 +84,7 @@ def judge(
     tokens: int | None = None,
     cost: float | None = None,
     seconds: float | None = None,
+    raised: str = "",
 ) -> Outcome:
     """Return the outcome of an episode. Raises `ReplayDiffers` when it has calls after its end."""
     replayed = replay_alone(episode)
@@ -119,6 +121,7 @@ def judge(
         tokens=tokens,
         cost=cost,
         seconds=seconds,
+        raised=raised,
     )
 
 

@@ -4,15 +4,21 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from companyos.evaluate.judge.blame import ACT, DAMAGE, TIME, Blame, summarise_blames
+from companyos.evaluate.judge.blame import ACT, DAMAGE, RAISED, TIME, Blame, summarise_blames
 from companyos.evaluate.reports.report import Report, ReportedRun
 
 _MAX_ROWS = 8  # of a table of bars
 # How an episode was decided. Blind: every reply until then was the same as on a twin that must end differently.
 BLIND, SAW, OTHER = "wrong, and blind", "wrong, though shown the facts", "wrong for another reason"
-TOO_LATE, LUCKY, RIGHT = "not at all: time ran out", "right by luck", "right"
-DECISIONS = (BLIND, SAW, OTHER, TOO_LATE, LUCKY, RIGHT)
-_LOST = {ACT: "an act that cannot be undone", DAMAGE: "damage that cannot be repaired", TIME: "lack of time"}
+TOO_LATE, AGENT_RAISED = "not at all: time ran out", "not at all: the agent raised"
+LUCKY, RIGHT = "right by luck", "right"
+DECISIONS = (BLIND, SAW, OTHER, TOO_LATE, AGENT_RAISED, LUCKY, RIGHT)
+_LOST = {
+    ACT: "an act that cannot be undone",
+    DAMAGE: "damage that cannot be repaired",
+    TIME: "lack of time",
+    RAISED: "an exception of the agent",
+}
 
 
 class Bars(NamedTuple):
@@ -40,7 +46,8 @@ class BlamePanel(NamedTuple):
 def blame_panel(report: Report) -> BlamePanel:
     """Count how the examined episodes of all runs were decided."""
     columns = [Counter(_decided(examined.blame) for examined in run.examined) for run in report.runs]
-    rows = [(decision, [f"{column[decision]:,}" for column in columns]) for decision in DECISIONS]
+    shown = [decision for decision in DECISIONS if decision != AGENT_RAISED or any(column[decision] for column in columns)]
+    rows = [(decision, [f"{column[decision]:,}" for column in columns]) for decision in shown]
     rows.append(("examined", [f"{column.total():,}" for column in columns]))
     return BlamePanel(rows, [_run_blame(run) for run in report.runs])
 
@@ -51,6 +58,8 @@ def _decided(blame: Blame) -> str:
         return LUCKY if blame.luck else RIGHT
     if blame.kind == TIME:
         return TOO_LATE
+    if blame.kind == RAISED:
+        return AGENT_RAISED
     if blame.blind:
         return BLIND
     return SAW if blame.misjudged else OTHER

@@ -38,7 +38,12 @@ _GOOD_COLUMNS = {  # more is good
     "causal_sensitivity": "causal sensitivity",
     "area": "area under dose curve",
 }
-_HARM_COLUMNS = {"damage": "damage", "invalid_calls": "invalid calls", "refused_calls": "refused calls"}  # more is harm
+_HARM_COLUMNS = {  # more is harm
+    "damage": "damage",
+    "agent_raised": "agent raised",
+    "invalid_calls": "invalid calls",
+    "refused_calls": "refused calls",
+}
 
 # Twins by what changes: the right ending, only the way to the same ending, or neither.
 _TWIN_KINDS = {ENDING: "other ending", WAY: "other way", SAME_WORK: "no difference"}

@@ -169,7 +169,7 @@ def _examine(job: _Job) -> ExaminedEpisode:
     outcome = job.outcome
     try:
         replayed = ReplayedEpisode(_transcript(job.folder, outcome))
-        blamed = blame(replayed)
+        blamed = blame(replayed, outcome.raised)
     except (ReplayDiffers, BadTask, BadDose, BadChoice) as difference:
         raise BadRun(
             f"{job.folder}: {outcome.task_id}: {difference}; `companyos submit-check` names all that is wrong"

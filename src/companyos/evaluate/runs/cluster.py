@@ -7,7 +7,7 @@ from typing import Any
 import ray
 
 from companyos.agents.agent import Usage
-from companyos.evaluate.runs.episode_file import EpisodeKey, save_episode, saved_episode, usage_of
+from companyos.evaluate.runs.episode_file import EpisodeKey, error_of, save_episode, saved_episode, usage_of
 from companyos.evaluate.runs.roster import AgentSpec
 from companyos.evaluate.runs.run import FinishedEpisode, JudgedEpisode, Workers, judged, play_episode
 
@@ -25,19 +25,19 @@ def on_ray(address: str) -> Workers:
         while True:
             room = max(1, int(_EPISODES_PER_CPU * ray.cluster_resources().get("CPU", 1)) - len(waiting))
             for _, key in zip(range(room), unplayed, strict=False):
-                waiting.add(remote_play.remote(agent, key, saved_episode(run, key), usage_of(run, key)))
+                waiting.add(remote_play.remote(agent, key, saved_episode(run, key), usage_of(run, key), error_of(run, key)))
             if not waiting:
                 return
             ready, rest = ray.wait(list(waiting), num_returns=1)
             waiting = set(rest)
             for episode in ray.get(ready):
                 if saved_episode(run, episode.key) is None:
-                    save_episode(run, episode.key, episode.text, episode.usage)
+                    save_episode(run, episode.key, episode.text, episode.usage, error=episode.error)
                 yield episode.finished()
 
     return workers
 
 
-def _play(agent: AgentSpec, key: EpisodeKey, text: str | None, usage: tuple[Usage, ...]) -> JudgedEpisode:
+def _play(agent: AgentSpec, key: EpisodeKey, text: str | None, usage: tuple[Usage, ...], error: str) -> JudgedEpisode:
     """Judge the saved transcript `text`; play the episode if there is none."""
-    return play_episode(agent, key) if text is None else judged(key, text, usage)
+    return play_episode(agent, key) if text is None else judged(key, text, usage, error=error)

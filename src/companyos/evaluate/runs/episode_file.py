@@ -15,6 +15,7 @@ FOLDER = "episodes"
 _SUFFIX = ".jsonl"
 _USAGE_SUFFIX = f".usage{_SUFFIX}"  # token counts and costs, in a file beside the transcript
 _PERSON_SUFFIX = ".person.json"  # in a study: the file beside the transcript with a `PersonRecord`
+_ERROR_SUFFIX = ".error.txt"  # the traceback of an agent that raised, in a file beside the transcript
 
 
 class EpisodeKey(msgspec.Struct, frozen=True, order=True):
@@ -38,6 +39,11 @@ class EpisodeKey(msgspec.Struct, frozen=True, order=True):
         """The path of the file about the person who played the episode, relative to the run's folder."""
         return self.place.removesuffix(_SUFFIX) + _PERSON_SUFFIX
 
+    @property
+    def error_place(self) -> str:
+        """The path of the traceback if the agent raised in the episode, relative to the run's folder."""
+        return self.place.removesuffix(_SUFFIX) + _ERROR_SUFFIX
+
 
 class PersonRecord(msgspec.Struct, frozen=True):
     """What a study stores about the person who played an episode."""
@@ -47,24 +53,53 @@ class PersonRecord(msgspec.Struct, frozen=True):
 
 
 def save_episode(
-    run: Path, key: EpisodeKey, text: str, usage: Sequence[Usage] = (), person: PersonRecord | None = None
+    run: Path,
+    key: EpisodeKey,
+    text: str,
+    usage: Sequence[Usage] = (),
+    person: PersonRecord | None = None,
+    error: str = "",
 ) -> None:
-    """Write an episode. The transcript is written last: once it exists, the episode is complete."""
+    """Write an episode. The transcript is written last: once it exists, the episode is complete.
+
+    `error` is the traceback of an agent that raised.
+    """
     if person is not None:
         write_atomic(run / key.person_place, msgspec.json.encode(person) + b"\n", make_folder=True)
+    if error:
+        write_atomic(run / key.error_place, error.encode(), make_folder=True)
+    else:
+        (run / key.error_place).unlink(missing_ok=True)  # of an attempt that was interrupted
     if usage:
         write_atomic(run / key.usage_place, b"".join(msgspec.json.encode(turn) + b"\n" for turn in usage), make_folder=True)
     write_atomic(run / key.place, text.encode(), make_folder=True)
 
 
 def saved_episode(run: Path, key: EpisodeKey) -> str | None:
-    """Return the transcript of a finished episode; None if the episode is still to be played."""
+    """Return the transcript of a finished episode; None if the episode is still to be played.
+
+    An episode in which the agent raised is finished, although its transcript ends before the end of the task.
+    """
     try:
         text = (run / key.place).read_text()
         transcript = Transcript.from_jsonl(text)
     except (FileNotFoundError, ValueError):  # a power cut can leave an unreadable file
         return None
-    return text if transcript.footer.done and transcript.header.task_id == key.task_id else None
+    finished = transcript.footer.done or bool(error_of(run, key))
+    return text if finished and transcript.header.task_id == key.task_id else None
+
+
+def error_of(run: Path, key: EpisodeKey) -> str:
+    """Return the traceback of the agent if it raised in an episode; empty if it did not."""
+    return error_beside(run / key.place)
+
+
+def error_beside(transcript: Path) -> str:
+    """Return the traceback that lies beside a transcript; empty if there is none."""
+    try:
+        return transcript.with_name(transcript.name.removesuffix(_SUFFIX) + _ERROR_SUFFIX).read_text()
+    except FileNotFoundError:
+        return ""
 
 
 def usage_of(run: Path, key: EpisodeKey) -> tuple[Usage, ...]:

@@ -1,7 +1,7 @@
 """Roster: the agents that can be measured, by name.
 
-A name is that of a built-in agent, or `KIND:WHICH`, such as `saved:DIR`. `AGENT_KINDS` lists the kinds; packages above this
-one add theirs with `add_agent_kind`.
+A name is that of a built-in agent, or `KIND:WHICH`, such as `saved:DIR`, or that of a user's agent, `module:attribute` or
+`path/file.py:attribute`. `AGENT_KINDS` lists the kinds; packages above this one add theirs with `add_agent_kind`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +14,7 @@ from companyos.agents import AGENTS, Agent
 from companyos.agents.adversaries import ADVERSARIES
 from companyos.agents.adversaries.careless import HABITS, Careless
 from companyos.agents.agent import Usage
+from companyos.agents.custom import CUSTOM_FORMS, is_custom, load_agent
 from companyos.agents.routine import WAIT
 from companyos.assurance.replay import action_of
 from companyos.core.episode import Transcript, Turn
@@ -78,14 +79,16 @@ def agent_named(name: str, options: Options = ()) -> AgentSpec:
     if name in AGENTS:
         return AgentSpec(name, name, (), _built_in)
     kind, colon, which = name.partition(":")
-    if not (colon and which) or kind not in AGENT_KINDS:
-        raise BadChoice("agent", name, names())
-    return AgentSpec(name, which, options, AGENT_KINDS[kind].open)
+    if colon and which and kind in AGENT_KINDS:
+        return AgentSpec(name, which, options, AGENT_KINDS[kind].open)
+    if is_custom(name):
+        return AgentSpec(name, name, (), _custom)
+    raise BadChoice("agent", name, names())
 
 
 def names() -> list[str]:
     """Every name of a built-in agent, and the form of all other names."""
-    return [*AGENTS, *(f"{name}:{kind.metavar}" for name, kind in AGENT_KINDS.items())]
+    return [*AGENTS, *(f"{name}:{kind.metavar}" for name, kind in AGENT_KINDS.items()), *CUSTOM_FORMS]
 
 
 def seed_of(task_id: str, trial: int) -> int:
@@ -132,6 +135,28 @@ def _careless(dial: str, options: Mapping[str, str]) -> AgentFactory:
     if dial not in HABITS:
         raise BadChoice("dial", dial, HABITS)
     return BuiltIn(lambda seed: Careless(HABITS[dial]))
+
+
+# -- agents of users ---------------------------------------------------------------------------------------------------
+
+
+class CustomAgents:
+    """Makes the agents of a user. Each worker process loads the module or the file itself."""
+
+    waits = False
+
+    def __init__(self, name: str) -> None:
+        self._make = load_agent(name)
+
+    def agent(self, task_id: str, trial: int) -> Agent:
+        return self._make()
+
+    def lacks(self, tasks: Sequence[str], trials: int) -> str:
+        return ""
+
+
+def _custom(name: str, options: Mapping[str, str]) -> AgentFactory:
+    return CustomAgents(name)
 
 
 # -- saved episodes ----------------------------------------------------------------------------------------------------

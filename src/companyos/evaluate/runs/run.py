@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from companyos.agents.agent import Usage
+from companyos.agents.custom import AgentRaised, summary_of
 from companyos.assurance.replay import ReplayedEpisode
 from companyos.core.episode import CANARY, Transcript
 from companyos.core.files import write_atomic
@@ -19,7 +20,14 @@ from companyos.core.task import BENCHMARK_VERSION, TaskId
 from companyos.env import CompanyEnv
 from companyos.env.observations import Observation
 from companyos.evaluate.judge.outcome import REWARD, Outcome, judge
-from companyos.evaluate.runs.episode_file import EpisodeKey, remove_unfinished, save_episode, saved_episode, usage_of
+from companyos.evaluate.runs.episode_file import (
+    EpisodeKey,
+    error_of,
+    remove_unfinished,
+    save_episode,
+    saved_episode,
+    usage_of,
+)
 from companyos.evaluate.runs.roster import AgentSpec, BatchPlayer, Options, agent_named, usage_by
 from companyos.evaluate.stats.metrics import summarise
 from companyos.evaluate.suites.suite import Suite, suite
@@ -56,12 +64,16 @@ class FinishedEpisode(msgspec.Struct, frozen=True):
 
 
 class JudgedEpisode(msgspec.Struct, frozen=True):
-    """An episode that was played: its transcript as text, its token counts and costs, and its outcome."""
+    """An episode that was played: its transcript as text, its token counts and costs, and its outcome.
+
+    `error` is the traceback of an agent that raised.
+    """
 
     key: EpisodeKey
     text: str
     usage: tuple[Usage, ...]
     outcome: Outcome
+    error: str = ""
 
     def finished(self) -> FinishedEpisode:
         return FinishedEpisode(self.key, self.outcome, sha256(self.text.encode()).hexdigest())
@@ -71,13 +83,16 @@ class JudgedEpisode(msgspec.Struct, frozen=True):
 
 
 def play_episode(agent: AgentSpec, key: EpisodeKey) -> JudgedEpisode:
-    """Let an agent play one episode. Its observations contain no reward."""
+    """Let an agent play one episode. Its observations contain no reward. A user's agent that raises loses it."""
     env = CompanyEnv(TaskId.parse(key.task_id), REWARD)
     player = agent.open().agent(key.task_id, key.trial)
-    obs = env.reset()
-    while not obs.done:
-        obs = env.step(player.act(unrewarded(obs)))
-    return judged(key, env.transcript().to_jsonl(), usage_by(player))
+    obs, error = env.reset(), ""
+    try:
+        while not obs.done:
+            obs = env.step(player.act(unrewarded(obs)))
+    except AgentRaised as raised:
+        error = str(raised)
+    return judged(key, env.transcript().to_jsonl(), usage_by(player), error=error)
 
 
 def unrewarded(obs: Observation) -> Observation:
@@ -91,10 +106,15 @@ def judged(
     usage: tuple[Usage, ...],
     replayed: ReplayedEpisode | None = None,
     seconds: float | None = None,
+    error: str = "",
 ) -> JudgedEpisode:
-    """Judge an episode by its transcript. `replayed` is its replay, if the caller has made one."""
+    """Judge an episode by its transcript.
+
+    `replayed` is its replay, if the caller has made one. `error` is the traceback of an agent that raised.
+    """
     tokens, cost = (sum(u.tokens for u in usage), add_up(u.cost for u in usage)) if usage else (None, None)
-    return JudgedEpisode(key, text, usage, judge(replayed or Transcript.from_jsonl(text), key.trial, tokens, cost, seconds))
+    episode = replayed or Transcript.from_jsonl(text)
+    return JudgedEpisode(key, text, usage, judge(episode, key.trial, tokens, cost, seconds, summary_of(error)), error)
 
 
 def finish_episode(run: Path, agent: AgentSpec, key: EpisodeKey) -> FinishedEpisode:
@@ -102,14 +122,14 @@ def finish_episode(run: Path, agent: AgentSpec, key: EpisodeKey) -> FinishedEpis
     if (finished := _judged_file(run, key)) is not None:
         return finished
     episode = play_episode(agent, key)
-    save_episode(run, key, episode.text, episode.usage)
+    save_episode(run, key, episode.text, episode.usage, error=episode.error)
     return episode.finished()
 
 
 def _judged_file(run: Path, key: EpisodeKey) -> FinishedEpisode | None:
     """Judge the episode in the folder; None if it is still to be played."""
     text = saved_episode(run, key)
-    return None if text is None else judged(key, text, usage_of(run, key)).finished()
+    return None if text is None else judged(key, text, usage_of(run, key), error=error_of(run, key)).finished()
 
 
 # -- a run -------------------------------------------------------------------------------------------------------------

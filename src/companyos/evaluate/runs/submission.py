@@ -16,7 +16,7 @@ from companyos.core.errors import BadChoice, BadTask, ReplayDiffers
 from companyos.core.parallel import as_they_come
 from companyos.env.rewards import current_profile_name
 from companyos.evaluate.judge.outcome import REWARD
-from companyos.evaluate.runs.episode_file import EpisodeKey, person_of, places, usage_of
+from companyos.evaluate.runs.episode_file import EpisodeKey, error_of, person_of, places, usage_of
 from companyos.evaluate.runs.run import (
     MANIFEST,
     OUTCOMES,
@@ -118,7 +118,7 @@ def _wrong_plan(plan: RunPlan, tasks: Suite) -> Iterator[SubmissionFinding]:
 
 def _stray_files(run: Path, keys: Iterable[EpisodeKey]) -> Iterator[SubmissionFinding]:
     """Files that belong to no episode of the run."""
-    known = {place for key in keys for place in (key.place, key.usage_place, key.person_place)}
+    known = {place for key in keys for place in (key.place, key.usage_place, key.person_place, key.error_place)}
     for place in places(run):
         if place not in known:
             yield SubmissionFinding(place, "stray file", "no episode of this run belongs there")
@@ -129,18 +129,23 @@ def _check(run: Path, key: EpisodeKey) -> _CheckedEpisode:
     try:
         text = (run / key.place).read_text()
         transcript = Transcript.from_jsonl(text)
-        usage, person = usage_of(run, key), person_of(run, key)
+        usage, person, agent_error = usage_of(run, key), person_of(run, key), error_of(run, key)
     except FileNotFoundError:
         return _CheckedEpisode(key, finding=SubmissionFinding(key.place, "missing episode", "the file does not exist"))
     except (ValueError, OSError) as error:
         return _CheckedEpisode(key, finding=SubmissionFinding(key.place, "unreadable episode", str(error)))
-    return _check_replay(key, text, transcript, usage, person.seconds if person else None)
+    return _check_replay(key, text, transcript, usage, person.seconds if person else None, agent_error)
 
 
 def _check_replay(
-    key: EpisodeKey, text: str, transcript: Transcript, usage: tuple[Usage, ...], seconds: float | None
+    key: EpisodeKey,
+    text: str,
+    transcript: Transcript,
+    usage: tuple[Usage, ...],
+    seconds: float | None,
+    agent_error: str,
 ) -> _CheckedEpisode:
-    """Replay and judge one episode whose file could be read."""
+    """Replay and judge one episode whose file could be read. `agent_error` is the traceback of an agent that raised."""
 
     def wrong(kind: str, what: str) -> _CheckedEpisode:
         return _CheckedEpisode(key, finding=SubmissionFinding(key.place, kind, what))
@@ -152,8 +157,10 @@ def _check_replay(
         return wrong("edited episode", f"its reward profile is {header.reward!r}, not {REWARD!r}")
     if header.actors:
         return wrong("more than one", f"it was played from {', '.join(header.actors)}'s chair as well")
-    if not transcript.footer.done:
+    if not transcript.footer.done and not agent_error:
         return wrong("unfinished episode", "it was not played to its end")
+    if transcript.footer.done and agent_error:
+        return wrong("edited episode", f"it was played to its end, but {key.error_place} says that the agent raised")
     try:
         replayed = ReplayedEpisode(transcript)
         replayed.verify()
@@ -161,7 +168,7 @@ def _check_replay(
         return wrong("edited episode", str(difference))
     if transcript.to_jsonl() != text:
         return wrong("edited episode", "its lines are not formatted as we write them")
-    return _CheckedEpisode(key, judged(key, text, usage, replayed, seconds).finished())
+    return _CheckedEpisode(key, judged(key, text, usage, replayed, seconds, agent_error).finished())
 
 
 def hash_of(files: Iterable[Path]) -> str:

@@ -29,6 +29,8 @@ def frequent_failures(outcomes: Iterable[Outcome], max_kinds: int = 2) -> list[F
 
 def failure_kind(outcome: Outcome) -> str:
     """Say in one line how an episode failed. Wrong endings are told apart by their resolutions, not by their reasons."""
+    if outcome.raised:
+        return f"the agent raised {outcome.raised}"
     if not outcome.said:
         return NEVER_CLOSED
     if outcome.said == outcome.right:

@@ -112,6 +112,7 @@ DETAILS = (
     _metric("routing", "Routing", "calls to an app that had an open milestone"),
     _metric("recovery", "Recovery", "calls without an answer after which a later call was answered"),
     _metric("damage", "Damage", "episodes that left an unwanted change behind"),
+    _metric("agent_raised", "Agent raised", "episodes that the agent lost by an exception; see *.error.txt"),
     _metric("invalid_calls", "Invalid calls", "unknown tool, or arguments that it does not accept"),
     _metric("refused_calls", "Refused calls", "refused by a rule of the company"),
     _metric("refusal_precision", "Refusals, precision", "share of the tasks it called impossible that are impossible"),

@@ -170,6 +170,7 @@ def _rounded(numbers: dict[str, Estimate | None]) -> dict[str, Estimate]:
 
 def _episode_numbers(outcomes: Sequence[Outcome]) -> dict[str, Estimate | None]:
     won = [outcome for outcome in outcomes if outcome.success]
+    raised = any(outcome.raised for outcome in outcomes)  # only a user's agent can raise; for others there is no such number
     return {
         "success": share(_successes(outcomes)),
         "score": share((outcome.cluster, outcome.score, 1.0) for outcome in outcomes),
@@ -181,6 +182,7 @@ def _episode_numbers(outcomes: Sequence[Outcome]) -> dict[str, Estimate | None]:
         "recovery": share((outcome.cluster, outcome.recovered, outcome.faults) for outcome in outcomes if outcome.faults),
         "success_after_fault": share(_successes(outcome for outcome in outcomes if outcome.faults)),
         "damage": share((outcome.cluster, bool(outcome.damage), 1.0) for outcome in outcomes),
+        "agent_raised": share((outcome.cluster, bool(outcome.raised), 1.0) for outcome in outcomes) if raised else None,
         "refusal_precision": share(
             (outcome.cluster, outcome.impossible, 1.0) for outcome in outcomes if outcome.called_impossible
         ),
