@@ -108,7 +108,6 @@ def test_a_class_is_constructed_for_each_episode(module: Path) -> None:
         ("exits", "SystemExit: enough"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:coroutine")
 def test_what_is_not_a_call_is_an_error_of_one_clear_line(attribute: str, error: str, module: Path) -> None:
     with pytest.raises(AgentRaised) as raised:
         load_agent(f"{module}:{attribute}")().act(make(task_id()).reset())

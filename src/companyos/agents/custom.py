@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
-from inspect import signature
+from inspect import iscoroutine, signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,6 +68,8 @@ class CustomAgent:
                 return msgspec.convert(dict(action), Call)
             except msgspec.ValidationError as error:
                 raise AgentRaised(f"TypeError: {self._name} returned a dict that is not a call: {error}") from None
+        if iscoroutine(action):
+            action.close()  # an async agent is not supported; without this, Python would warn that nothing awaits it
         shown = repr(action)[:_MAX_SHOWN]
         wanted = "a companyos.Call, or a dict with app, method and params"
         raise AgentRaised(f"TypeError: {self._name} returned {shown} ({type(action).__name__}); return {wanted}")
