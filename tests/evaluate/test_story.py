@@ -237,3 +237,11 @@ def test_habits_count_every_failed_episode_once_and_the_most_frequent_is_first()
     assert sum(group.count for group in groups) == len(blames) - 1
     assert [group.count for group in groups] == sorted((group.count for group in groups), reverse=True)
     assert all(group.count == len(group.task_ids) for group in groups)
+
+
+def test_an_exception_of_the_agent_is_the_story_of_the_episode() -> None:
+    env = staged()
+    step(env, "ticketdesk.get_ticket", ticket_id=ticket(env).id)
+    left = blame(env.transcript(), raised="ValueError: no idea")
+    assert list(sentences(left)) == ["The agent raised an exception, which ended the episode at step 1: ValueError: no idea"]
+    assert [group.habit for group in habits([left])] == ["the agent raised ValueError: no idea"]

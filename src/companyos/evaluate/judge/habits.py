@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from companyos.evaluate.judge.blame import DAMAGE, NOTHING, TIME, Blame
+from companyos.evaluate.judge.blame import DAMAGE, NOTHING, RAISED, TIME, Blame
 from companyos.evaluate.judge.deciding import NOT_ASKED, NOT_READ, OTHER_SOURCE, READ, STALE, UNANSWERED
 from companyos.evaluate.judge.story import INVALID_CALLS, REFUSED, REPEATING, WAITING, Story
 from companyos.families.kit.missed import in_words
@@ -57,6 +57,8 @@ def habit_of(blame: Blame) -> str:
     """Return the decisive mistake of a failed episode in a few words, the same for all episodes of this kind."""
     story = blame.story
     assert story is not None
+    if blame.kind == RAISED:
+        return f"the agent raised {blame.raised}"
     if blame.kind == TIME:
         return _out_of_steps(story)
     if blame.kind == DAMAGE:
