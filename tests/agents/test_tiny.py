@@ -75,9 +75,9 @@ def test_episodes_start_part_of_the_way_to_the_end_and_can_be_won_from_there() -
 def test_after_three_fifths_of_the_run_all_episodes_start_at_the_beginning() -> None:
     learner = TinyLearner(SMALL)
     learner.batch(0.3)
-    assert learner.left < 1
+    assert learner.share_left < 1
     learner.batch(0.6)
-    assert learner.left == math.inf == TinyLearner(TinyRecipe((FAMILY,), curriculum=False, workers=1, episodes=8)).left
+    assert learner.share_left == math.inf == TinyLearner(TinyRecipe((FAMILY,), curriculum=False, workers=1, episodes=8)).share_left
 
 
 def test_held_out_tasks_come_from_another_split_and_from_all_families() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from companyos.agents.tiny import UNITS, Choices, Floats, Places, TinyWeights, chances
 
-_LEAST_SPREAD = 0.5  # smallest divisor of advantages: a single early success must not dominate a batch
+_MIN_DEVIATION = 0.5  # smallest divisor of advantages: a single early success must not dominate a batch
 
 
 class LearningStep(NamedTuple):
@@ -14,7 +14,7 @@ class LearningStep(NamedTuple):
 
     choices: Choices
     taken: Places  # indices of the chosen candidates …
-    before: Floats  # … and their probabilities at that time
+    before: Floats  # … and their probabilities when they were chosen
     advantages: Floats
     returns: Floats
 
@@ -28,47 +28,53 @@ class Gradients(NamedTuple):
     feature_means: Floats  # share of boards with each feature
 
 
-def advantages_of(paid: Floats, over: Floats, expected: Floats, after: Floats, discount: float, trace: float) -> Floats:
-    """Return the advantage of each step by GAE (generalised advantage estimation): steps by row, episodes by column."""
-    gains = np.zeros_like(paid)
-    gain = np.zeros_like(after)
-    for step in reversed(range(len(paid))):
-        goes_on = discount * (1.0 - over[step])
-        gain = paid[step] + goes_on * after - expected[step] + trace * goes_on * gain
-        gains[step], after = gain, expected[step]
-    return gains
+def advantages_of(
+    rewards: Floats, over: Floats, values: Floats, last_values: Floats, discount: float, trace: float
+) -> Floats:
+    """Return the advantage of each step by GAE (generalised advantage estimation): steps by row, episodes by column.
+
+    `values` are the estimated values before each step, `last_values` those after the last step. `over` is 1 where a step
+    ended an episode.
+    """
+    advantages = np.zeros_like(rewards)
+    advantage, next_values = np.zeros_like(last_values), last_values
+    for step in reversed(range(len(rewards))):
+        discount_here = discount * (1.0 - over[step])
+        advantage = rewards[step] + discount_here * next_values - values[step] + trace * discount_here * advantage
+        advantages[step], next_values = advantage, values[step]
+    return advantages
 
 
-def normalised(gains: Floats) -> Floats:
+def normalised(advantages: Floats) -> Floats:
     """Normalise advantages to mean 0 and about unit size."""
-    result: Floats = (gains - gains.mean()) / max(float(gains.std()), _LEAST_SPREAD)
+    result: Floats = (advantages - advantages.mean()) / max(float(advantages.std()), _MIN_DEVIATION)
     return result
 
 
-def write_gradients(weights: TinyWeights, turn: LearningStep, entropy: float, clip: float, up: Gradients) -> float:
-    """Write the gradients of PPO's clipped objective with an entropy bonus into `up`.
+def write_gradients(weights: TinyWeights, step: LearningStep, entropy: float, clip: float, out: Gradients) -> float:
+    """Write the gradients of PPO's clipped objective with an entropy bonus into `out`. They point uphill.
 
-    Return the mean entropy of the policy in nats.
+    `entropy` is the weight of the bonus, `clip` the clip range. Return the mean entropy of the policy in nats.
     """
-    choices, taken, size = turn.choices, turn.taken, len(turn.taken)
+    choices, taken, size = step.choices, step.taken, len(step.taken)
     units = weights.units(choices.boards)
-    likely = chances(weights, choices, units)
-    surprise = np.log(likely + 1e-20)
-    undecided = -np.add.reduceat(likely * surprise, choices.begins)
-    moved = likely[taken] / turn.before
-    pull = turn.advantages * moved * np.where(turn.advantages > 0, moved < 1 + clip, moved > 1 - clip)
-    pulls = -likely * (pull[choices.whose] + entropy * (surprise + undecided[choices.whose]))
-    pulls[taken] += pull
+    probabilities = chances(weights, choices, units)
+    logprobs = np.log(probabilities + 1e-20)
+    entropies = -np.add.reduceat(probabilities * logprobs, choices.begins)
+    ratio = probabilities[taken] / step.before
+    not_clipped = np.where(step.advantages > 0, ratio < 1 + clip, ratio > 1 - clip)
+    gain = step.advantages * ratio * not_clipped
+    score_gradients = -probabilities * (gain[choices.whose] + entropy * (logprobs + entropies[choices.whose]))
+    score_gradients[taken] += gain
     # Backpropagate from candidates to their types, and from these to their traits and to the units.
     cells = choices.whose * len(choices.types) + choices.places
-    by_type = np.bincount(cells, pulls / size, size * len(choices.types)).astype(np.float32).reshape(size, -1)
-    up.output_weights[: weights.size[0]] = 0.0
-    up.output_weights[choices.learnt] = np.add.reduceat((by_type.T @ units)[choices.having], choices.of_trait)
-    missed = (turn.returns - units @ weights.value_weights) / size
-    up.value_weights[:] = missed @ units
-    on_units = (by_type @ choices.scores_by_type(weights) + np.outer(missed, weights.value_weights))[:, :UNITS] * (
-        units[:, :UNITS] > 0
-    )
+    by_type = np.bincount(cells, score_gradients / size, size * len(choices.types)).astype(np.float32).reshape(size, -1)
+    out.output_weights[: weights.size[0]] = 0.0
+    out.output_weights[choices.learnt] = np.add.reduceat((by_type.T @ units)[choices.having], choices.of_trait)
+    value_errors = (step.returns - units @ weights.value_weights) / size
+    out.value_weights[:] = value_errors @ units
+    on_all_units = by_type @ choices.scores_by_type(weights) + np.outer(value_errors, weights.value_weights)
+    on_units = on_all_units[:, :UNITS] * (units[:, :UNITS] > 0)
     columns = choices.boards.shape[1]
-    up.input_weights[:columns] = choices.boards.T @ on_units - np.outer(weights.feature_means[:columns], on_units.sum(0))
-    return float(undecided.mean())
+    out.input_weights[:columns] = choices.boards.T @ on_units - np.outer(weights.feature_means[:columns], on_units.sum(0))
+    return float(entropies.mean())

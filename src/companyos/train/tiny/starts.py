@@ -1,4 +1,4 @@
-"""Starts of the small learner's curriculum: states on the expert's way, some steps before the end of an episode.
+"""Starts of the small learner's curriculum: states of an expert's episode, some steps before its end.
 
 The learner never sees what the expert does next. It first learns to finish from late states, then from earlier ones.
 """
@@ -19,11 +19,10 @@ from companyos.env import CompanyEnv
 from companyos.families import family
 
 REWARD = "dense"  # the reward profile that pays milestones on the way
-_SCALE = 0.1
-_FAILURE = (
-    5.0  # the profile's penalty for a failure; it is added back, so that a failure is worth 0, like an endless episode
-)
-_SPARE_STEPS = 10  # beyond twice the expert's steps
+_REWARD_SCALE = 0.1
+# The profile's penalty for a failure. It is added back, so that a failure is worth 0, as an episode that is cut off is.
+_FAILURE_PENALTY = 5.0
+_SPARE_STEPS = 10  # that the learner may take beyond twice the expert's steps
 
 
 class EndedEpisode(NamedTuple):
@@ -41,25 +40,26 @@ class TinyEpisode:
         self.env = env
         self.board = board
         self.limit = limit  # most steps of the learner; 0 means the task's own limit
-        self.steps = 0  # steps of the learner so far
+        self.steps = 0  # steps of the learner so far, without those of the expert
 
-    def step(self, number: int) -> tuple[float, bool]:
-        """Make the call of a candidate. Return its reward, and whether the episode is over."""
-        obs = self.hear(self.board.call(number))
+    def step(self, candidate: int) -> tuple[float, bool]:
+        """Make the call of the candidate with this index. Return the reward, and whether the episode is over."""
+        obs = self.make(self.board.call(candidate))
         self.steps += 1
-        return _SCALE * (obs.reward + (_FAILURE if obs.done and not self.env.success else 0.0)), self.over
+        return _REWARD_SCALE * (obs.reward + (_FAILURE_PENALTY if obs.done and not self.env.success else 0.0)), self.over
 
-    def hear(self, call: Call) -> Any:
-        """Make a call of the learner or of the expert."""
+    def make(self, call: Call) -> Any:
+        """Make a call of the learner or of the expert. Return the observation."""
         obs = self.env.step(call)
         self.board.hear(call, obs)
         return obs
 
     @property
     def over(self) -> bool:
+        """Whether the episode has ended or the learner has reached its limit of steps."""
         return self.env.done or self.steps == self.limit > 0
 
-    def ended(self) -> EndedEpisode:
+    def result(self) -> EndedEpisode:
         return EndedEpisode(self.env.task_id, bool(self.env.success), self.steps)
 
     def fork(self) -> "TinyEpisode":
@@ -68,19 +68,24 @@ class TinyEpisode:
 
     # -- checkpoints ---------------------------------------------------------------------------------------------------
 
-    def keep(self) -> list[Any]:
-        """Return the state for a checkpoint: the task and the calls so far."""
+    def state(self) -> list[Any]:
+        """Return the state for a checkpoint: the task, the calls so far, and the learner's steps and limit."""
         calls = [msgspec.to_builtins(turn.call) for turn in self.env.turns]
         return [self.env.task_id, calls, self.steps, self.limit]
 
     @staticmethod
-    def take_up(kept: list[Any], types: CandidateTypes) -> "TinyEpisode":
-        task_id, calls, steps, limit = kept
+    def resumed(state: list[Any], types: CandidateTypes) -> "TinyEpisode":
+        """Return the episode of a checkpoint. Its calls are made again.
+
+        `look` is called where the learner called it, because types of candidates are numbered in the order in which they are
+        seen.
+        """
+        task_id, calls, steps, limit = state
         episode = begin(TaskId.parse(task_id), types)
         for number, call in enumerate(msgspec.convert(calls, list[Call])):
             if number >= len(calls) - steps:
-                look(episode.board)  # as the learner did, because types are numbered in the order in which they are seen
-            episode.hear(call)
+                look(episode.board)
+            episode.make(call)
         if not steps:
             look(episode.board)
         episode.steps, episode.limit = steps, limit
@@ -93,29 +98,29 @@ def begin(task: TaskId, types: CandidateTypes) -> TinyEpisode:
     return TinyEpisode(env, Board(env.reset(), types))
 
 
-def starts(task: TaskId, left: Sequence[float], types: CandidateTypes) -> list[TinyEpisode]:
-    """Return an episode of a task for each share of the expert's way that is to be left; 1 or more is the beginning."""
-    whole = begin(task, types)
-    made = [whole.fork() for share in left if share >= 1]
-    calls = _way_of_an_expert(whole.env)
-    for steps_left in sorted((max(1, round(len(calls) * share)) for share in left if share < 1), reverse=True):
-        for call in calls[whole.env.step_count : len(calls) - steps_left]:
-            whole.hear(call)
-        whole.limit = 2 * steps_left + _SPARE_STEPS
-        made.append(whole.fork())
-    return made
+def starts(task: TaskId, shares_left: Sequence[float], types: CandidateTypes) -> list[TinyEpisode]:
+    """Return an episode of a task for each share of the expert's calls that is left to do; 1 or more is the beginning."""
+    episode = begin(task, types)
+    forks = [episode.fork() for share in shares_left if share >= 1]
+    calls = _expert_calls(episode.env)
+    for steps_left in sorted((max(1, round(len(calls) * share)) for share in shares_left if share < 1), reverse=True):
+        for call in calls[episode.env.step_count : len(calls) - steps_left]:
+            episode.make(call)
+        episode.limit = 2 * steps_left + _SPARE_STEPS
+        forks.append(episode.fork())
+    return forks
 
 
-def _way_of_an_expert(env: CompanyEnv) -> list[Call]:
-    """Return the calls of an expert that varies its way of working and reads every policy that a search lists."""
+def _expert_calls(env: CompanyEnv) -> list[Call]:
+    """Return the calls of an expert that works in a random style and reads every policy that a search lists."""
     trial, streams = env.fork(), Streams(f"opening/{env.task_id}")
     program = family(TaskId.parse(env.task_id).family).expert(trial.so_far(), RandomStyle(streams))
     call = next(program)
     while not trial.step(call).done:
         reply = trial.turns[-1].reply
         if call.method == "search_policies" and reply.ok:
-            listed = [str(row["id"]) for row in reply.data["rows"]]
-            for policy_id in streams.at("reads", trial.step_count).shuffled(listed):
+            policy_ids = [str(row["id"]) for row in reply.data["rows"]]
+            for policy_id in streams.at("reads", trial.step_count).shuffled(policy_ids):
                 trial.step(Call("datahub", "read_policy", {"policy_id": policy_id}))
         if trial.done:
             break
