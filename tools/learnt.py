@@ -227,7 +227,7 @@ def draw(path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
-    from companyos.train.runs.plot import PIXELS, STYLE
+    from companyos.train.runs.plot import PIXELS_PER_INCH, STYLE
 
     with rc_context(STYLE):
         figure = Figure(figsize=(5.6, 3.6), layout="constrained")
@@ -242,7 +242,7 @@ def draw(path: Path) -> None:
         axes.set(xlabel="dose of trouble", ylabel="success", ylim=(0, 1))
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.legend(frameon=False)
-        figure.savefig(path, dpi=PIXELS, metadata={"Software": None})
+        figure.savefig(path, dpi=PIXELS_PER_INCH, metadata={"Software": None})
 
 
 if __name__ == "__main__":

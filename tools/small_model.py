@@ -17,7 +17,7 @@ from companyos.agents import make as make_agent
 from companyos.env import make
 from companyos.env.line_syntax import write_line
 from companyos.families import STARTER_FAMILIES
-from companyos.train.data.script import heard, opening, spoken
+from companyos.train.data.script import opening, reply_text, turn_text
 
 VOCABULARY = 2048
 _EPISODES = 8  # of each family
@@ -66,7 +66,7 @@ def _texts() -> Iterator[str]:
             while not obs.done:
                 call = agent.act(obs)
                 obs = env.step(call)
-                yield spoken(write_line(call)) + heard(obs)
+                yield turn_text(write_line(call)) + reply_text(obs)
 
 
 if __name__ == "__main__":

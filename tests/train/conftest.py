@@ -1,4 +1,4 @@
-"""What tests of training share: a small model, made once."""
+"""Fixtures of the training tests: a small model, made once."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ torch.set_num_threads(1)
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a model that is quick, and knows nothing."""
+    """Return a directory with a small untrained model."""
     return small_model(tmp_path_factory.mktemp("model") / "small", size=32, layers=2, vocabulary=768)
 
 

@@ -1,4 +1,4 @@
-"""A small model: built on the spot, of random weights, with a tokenizer and a chat template that TRL knows."""
+"""A small model with random weights, and with a tokenizer and a chat template that TRL knows."""
 
 import json
 from pathlib import Path
@@ -14,12 +14,12 @@ from companyos.env.chat import messages
 from companyos.integrations.trl_env import CompanyOS
 from tests.helpers import played
 
-SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-WORDS = ["<tool_call>", "</tool_call>"]
+SPECIAL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+TOOL_CALL_TOKENS = ["<tool_call>", "</tool_call>"]
 
 
 def small_model(folder: Path) -> Path:
-    """A folder that holds one, as if it had been downloaded."""
+    """Write a small model into a folder, in the form of a downloaded one. Return the folder."""
     tokenizer = _tokenizer()
     torch.manual_seed(0)
     config = Qwen2Config(
@@ -40,21 +40,27 @@ def small_model(folder: Path) -> Path:
 
 
 def template(name: str = "qwen2_5") -> str:
-    """A chat template as TRL ships it: it knows them by their exact text."""
+    """Return a chat template that TRL contains. TRL recognises a template by its exact text."""
     return (Path(trl.__file__).parent / "chat_templates" / f"{name}.jinja").read_text("utf-8")
 
 
 def _tokenizer() -> PreTrainedTokenizerFast:
-    """It has read some episodes. Each tool, with all that is said of it, is one word: else prompts would be 4,000 long."""
+    """Return a tokenizer that is trained on some episodes.
+
+    The whole description of a tool is one token; otherwise prompts would have 4,000 tokens.
+    """
     episode = CompanyOS()
     tools = [get_json_schema(getattr(episode, schema["function"]["name"])) for schema in TOOLBOX.schemas]
-    said = [one["content"] for seed in range(8) for one in messages(played("expert", seed, 0.0).transcript())]
-    raw = Tokenizer(models.BPE())
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    raw.decoder = decoders.ByteLevel()
+    transcripts = [played("expert", seed, 0.0).transcript() for seed in range(8)]
+    texts = [message["content"] for transcript in transcripts for message in messages(transcript)]
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    raw.train_from_iterator(said, trainers.BpeTrainer(vocab_size=3000, special_tokens=SPECIAL, initial_alphabet=alphabet))
-    raw.add_tokens([AddedToken(text, normalized=False) for text in (*WORDS, *map(json.dumps, tools))])
+    backend.train_from_iterator(
+        texts, trainers.BpeTrainer(vocab_size=3000, special_tokens=SPECIAL_TOKENS, initial_alphabet=alphabet)
+    )
+    backend.add_tokens([AddedToken(text, normalized=False) for text in (*TOOL_CALL_TOKENS, *map(json.dumps, tools))])
     return PreTrainedTokenizerFast(
-        tokenizer_object=raw, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=template()
+        tokenizer_object=backend, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=template()
     )

@@ -1,4 +1,4 @@
-"""Commands say in one line what cannot be done, before anything is loaded; and runs can be drawn."""
+"""Wrong options are refused in one line before anything is loaded, and runs can be plotted."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ PNG = b"\x89PNG"
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         ("sft --model ./nowhere", "there is no directory ./nowhere"),
         ("sft --device cuda --model {model}", "there is no GPU here"),
@@ -31,22 +31,22 @@ PNG = b"\x89PNG"
         ("sft --minutes 0 --model {model}", "is not a number above 0"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(
-    command: str, said: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_wrong_option_is_one_line(
+    command: str, message: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", *command.format(model=folder).split(), "--out", str(tmp_path / "run")]) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_is_trained_resumed_and_drawn(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_trained_resumed_and_plotted(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "run")
     command = f"train sft --model {folder} --families vendor_onboarding --demonstrations 2 --at-once 1".split()
     command += f"--doses 0:1 --workers 0 --check-tasks 0 --rate 0.01 --out {out}".split()
     assert main([*command]) == 0
-    assert main([*command]) == 0  # there is nothing left to do
+    assert main([*command]) == 0  # no update is left
     assert "2 of 2 updates" in capsys.readouterr().out
     assert main(["train", "plot", out]) == 0
     assert (tmp_path / "run" / PROGRESS).read_bytes().startswith(PNG)
@@ -54,7 +54,7 @@ def test_a_run_is_trained_resumed_and_drawn(folder: Path, tmp_path: Path, capsys
     assert "go on with that, or give another folder" in capsys.readouterr().err
 
 
-def test_a_run_that_goes_on_with_an_adapter_records_the_rank_of_that_adapter(folder: Path, tmp_path: Path) -> None:
+def test_a_run_that_continues_an_adapter_records_its_rank(folder: Path, tmp_path: Path) -> None:
     command = f"train sft --model {folder} --families vendor_onboarding --demonstrations 1 --at-once 1 --rank 4".split()
     command += ["--doses", "0:1", "--workers", "0", "--check-tasks", "0", "--out"]
     assert main([*command, str(tmp_path / "first")]) == 0
@@ -64,7 +64,7 @@ def test_a_run_that_goes_on_with_an_adapter_records_the_rank_of_that_adapter(fol
     assert [settings(tmp_path / name)["rank"] for name in ("first", "second")] == [4, 4]
 
 
-def test_runs_that_go_on_from_one_another_are_drawn_one_after_the_other(tmp_path: Path) -> None:
+def test_a_run_that_continues_a_model_starts_where_that_run_ended(tmp_path: Path) -> None:
     models = {"warm": "smollm2", "grpo": "runs/warm/model", "other": "runs/elsewhere/model"}
     for name, model in models.items():
         folder = tmp_path / name
@@ -74,7 +74,7 @@ def test_runs_that_go_on_from_one_another_are_drawn_one_after_the_other(tmp_path
     assert beginnings([tmp_path / name for name in models]) == {"warm": 0.0, "grpo": 3.0, "other": 0.0}
 
 
-def test_plots_show_what_was_logged_the_same_every_time(tmp_path: Path) -> None:
+def test_the_same_logs_give_the_same_plots(tmp_path: Path) -> None:
     for name in ("a", "b"):
         journal = Journal(tmp_path / name, {})
         for update in range(5):
@@ -88,15 +88,15 @@ def test_plots_show_what_was_logged_the_same_every_time(tmp_path: Path) -> None:
     pictures = [draw([tmp_path / "a", tmp_path / "b"], tmp_path / out) for out in ("one", "two")]
     assert [path.name for path in pictures[0]] == [STAGES, PROGRESS]
     assert [path.read_bytes() for path in pictures[0]] == [path.read_bytes() for path in pictures[1]]
-    alone = draw([tmp_path / "a"], tmp_path / "alone")
-    assert alone[0].read_bytes() != pictures[0][0].read_bytes()
+    plots_of_one = draw([tmp_path / "a"], tmp_path / "alone")
+    assert plots_of_one[0].read_bytes() != pictures[0][0].read_bytes()
     Journal(tmp_path / "empty", {})
     with pytest.raises(Misuse, match="nothing to draw yet"):
         draw([tmp_path / "empty"], tmp_path / "three")
     assert main(["train", "plot", str(tmp_path)]) == 2
 
 
-def test_how_a_local_model_is_decoded_is_an_option_that_is_stated_with_its_results(folder: Path, tmp_path: Path) -> None:
+def test_decoding_options_are_written_into_the_results(folder: Path, tmp_path: Path) -> None:
     suite = tmp_path / "one.txt"
     suite.write_text("vendor_onboarding-v4-validation-0-0\n")
     command = f"eval --agent local:{folder} --suite {suite} --workers 1 --out {tmp_path / 'run'}".split()
@@ -105,15 +105,15 @@ def test_how_a_local_model_is_decoded_is_an_option_that_is_stated_with_its_resul
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("--agent local:{model} --max-tokens 5", "--max-tokens is for openai:MODEL"),
         ("--agent expert --repeats 3", "expert is not a language model"),
         ("--agent openai:m --base-url http://127.0.0.1:1 --repeats 3", "--repeats is for local:DIR"),
     ],
 )
-def test_options_of_decoding_are_refused_where_they_have_no_use(
-    options: str, said: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_decoding_options_are_refused_for_other_agents(
+    options: str, message: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["eval", *options.format(model=folder).split(), "--suite", "smoke", "--out", str(tmp_path / "run")]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

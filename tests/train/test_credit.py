@@ -16,16 +16,16 @@ from companyos.train.loops.grpo import AttemptGroup, GrpoRun, Sample, loss_of, r
 from companyos.train.runs.journal import Journal, records
 from tests.helpers import task_id
 from tests.train.test_grpo import CHECKUP, RECIPE, attempt
-from tests.train.tiny_model import learner_of, schooled, tiny_llama
+from tests.train.tiny_model import learner_of, tiny_llama, trained_llama
 
 torch.set_num_threads(1)
 
 
-def closed_wrongly(seed: int, left_out: int) -> CompanyEnv:
-    """The calls of the expert but for the last ones, then a wrong close: the ticket is resolved without evidence."""
+def closed_wrongly(seed: int, omitted: int) -> CompanyEnv:
+    """Return an episode with the expert's calls except the last ones, and then a close without evidence."""
     env, expert = make(task_id(seed)), make(task_id(seed))
     run_expert(expert)
-    for turn in expert.turns[:-left_out]:
+    for turn in expert.turns[:-omitted]:
         env.step(turn.call)
     closing_call = {"ticket_id": env.setting.case.ticket_id, "resolution": "declined", "reason": "unused", "evidence": []}
     env.step(Call("ticketdesk", "resolve_ticket", closing_call))
@@ -33,9 +33,9 @@ def closed_wrongly(seed: int, left_out: int) -> CompanyEnv:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("left_out", [1, 2])
-def test_the_call_that_lost_an_attempt_is_blamed_and_no_other(seed: int, left_out: int) -> None:
-    lost, won = closed_wrongly(seed, left_out), make(task_id(seed))
+@pytest.mark.parametrize("omitted", [1, 2])
+def test_the_call_that_lost_an_attempt_is_blamed_and_no_other(seed: int, omitted: int) -> None:
+    lost, won = closed_wrongly(seed, omitted), make(task_id(seed))
     assert lost.done
     assert not lost.success
     run_expert(won)
@@ -51,12 +51,11 @@ def test_several_processes_find_the_same_calls() -> None:
 
 def test_calls_that_are_not_blamed_are_not_learnt_from() -> None:
     task = task_id(0)
-    won, lost = attempt(task, well=True), attempt(task, well=False)
-    number = len(lost.lines)
-    group = AttemptGroup(task, [won, lost], [1.0, 0.0], [[1.0] * len(won.lines), [0.0] * (number - 1) + [8.0]])
+    won, lost = attempt(task, as_expert=True), attempt(task, as_expert=False)
+    calls_of_lost = len(lost.lines)
+    group = AttemptGroup(task, [won, lost], [1.0, 0.0], [[1.0] * len(won.lines), [0.0] * (calls_of_lost - 1) + [8.0]])
     samples = samples_of([group])
-    calls = sum(len(sample.window.calls) for sample in samples)
-    assert calls == len(won.lines) + 1
+    assert sum(len(sample.window.turns) for sample in samples) == len(won.lines) + 1
     assert min(min(sample.advantages) for sample in samples) == pytest.approx(-0.5 * 8)
 
 
@@ -73,6 +72,6 @@ def test_a_factor_scales_the_gain_of_its_call() -> None:
 def test_a_run_with_exact_credit_makes_its_updates(tmp_path: Path) -> None:
     recipe = msgspec.structs.replace(RECIPE, credit="exact", reward="dense")
     with closing(Journal(tmp_path, {})) as journal:
-        run(GrpoRun(learner_of(schooled()), recipe, CHECKUP), journal, updates=1, minutes=60)
+        run(GrpoRun(learner_of(trained_llama()), recipe, CHECKUP), journal, updates=1, minutes=60)
     (first, *_) = records(tmp_path)
     assert first["learned_tokens"] > 0

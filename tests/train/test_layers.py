@@ -1,4 +1,4 @@
-"""Our layers are the model's: the same hidden states, and the same gradients where adapters sit in them."""
+"""Our layers compute the hidden states of transformers, and the same gradients for adapters."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-from companyos.train.model.layers import fits, last_hidden_states
+from companyos.train.model.layers import is_supported, last_hidden_states
 from tests.train.tiny_model import tiny_gpt2, tiny_llama, tiny_qwen
 
 torch.set_num_threads(1)
@@ -22,36 +22,36 @@ def adapted(make_model: Maker) -> Any:
     return get_peft_model(make_model(), config)
 
 
-def theirs(model: Any) -> Any:
+def states_by_transformers(model: Any) -> Any:
     return model(input_ids=TOKENS, output_hidden_states=True).hidden_states[-1].flatten(0, 1)
 
 
 @pytest.mark.parametrize("make_model", [tiny_llama, tiny_qwen])
 def test_hidden_states_are_those_of_transformers(make_model: Maker) -> None:
     for model in (make_model(), adapted(make_model)):
-        assert fits(model)
-        assert torch.allclose(last_hidden_states(model, ROWS), theirs(model), atol=1e-4)
+        assert is_supported(model)
+        assert torch.allclose(last_hidden_states(model, ROWS), states_by_transformers(model), atol=1e-4)
 
 
 @pytest.mark.parametrize("make_model", [tiny_llama, tiny_qwen])
-def test_adapters_get_the_gradients_that_they_get_beside_the_weights(make_model: Maker) -> None:
+def test_adapters_get_the_gradients_that_transformers_computes(make_model: Maker) -> None:
     model = adapted(make_model)
-    ours, others = (
+    gradients, expected = (
         torch.autograd.grad(hidden[..., :9].sum(), [weight for weight in model.parameters() if weight.requires_grad])
-        for hidden in (last_hidden_states(model, ROWS), theirs(model))
+        for hidden in (last_hidden_states(model, ROWS), states_by_transformers(model))
     )
-    assert all(torch.allclose(one, other, rtol=1e-3, atol=1e-3) for one, other in zip(ours, others, strict=True))
-    assert any(one.abs().max() > 1 for one in ours)
+    assert all(torch.allclose(a, b, rtol=1e-3, atol=1e-3) for a, b in zip(gradients, expected, strict=True))
+    assert any(gradient.abs().max() > 1 for gradient in gradients)
 
 
-def test_a_model_of_another_shape_goes_its_own_way() -> None:
+def test_an_unsupported_model_uses_its_own_forward_pass() -> None:
     model = tiny_gpt2()
-    assert not fits(model)
-    assert torch.equal(last_hidden_states(model, ROWS), theirs(model))
+    assert not is_supported(model)
+    assert torch.equal(last_hidden_states(model, ROWS), states_by_transformers(model))
 
 
 @pytest.mark.parametrize("make_model", [tiny_llama, tiny_gpt2])
-def test_rows_of_other_lengths_beside_it_change_nothing_for_a_row(make_model: Maker) -> None:
+def test_the_states_of_a_row_do_not_depend_on_other_rows(make_model: Maker) -> None:
     model = make_model()
     long, short = ROWS[0], ROWS[1][:6]
     together = last_hidden_states(model, [short, long])
@@ -59,19 +59,19 @@ def test_rows_of_other_lengths_beside_it_change_nothing_for_a_row(make_model: Ma
     assert torch.allclose(together, alone, atol=1e-5)
 
 
-def test_what_is_kept_to_learn_from_grows_with_a_row_and_not_with_its_square() -> None:
+def test_memory_for_gradients_grows_linearly_with_the_length_of_a_row() -> None:
     model = adapted(tiny_llama)
 
-    def kept(length: int) -> int:
+    def saved_bytes(length: int) -> int:
         sizes: dict[int, int] = {}
 
-        def note(tensor: Any) -> Any:
+        def record(tensor: Any) -> Any:
             sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
             return tensor
 
-        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        with torch.autograd.graph.saved_tensors_hooks(record, lambda tensor: tensor):
             assert last_hidden_states(model, [[7] * length]).requires_grad
         return sum(sizes.values())
 
-    short, long, longer = (kept(length) for length in (256, 512, 1024))
+    short, long, longer = (saved_bytes(length) for length in (256, 512, 1024))
     assert longer - long <= 2.1 * (long - short)

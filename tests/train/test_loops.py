@@ -1,4 +1,4 @@
-"""Both loops can be timed on the same tasks, and TRL's pays the expert's words what they are worth."""
+"""Both loops can be timed on the same tasks, and TRL's loop rewards the expert's words."""
 
 from pathlib import Path
 
@@ -14,10 +14,10 @@ def test_both_loops_are_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main([model, "--trained", model, "--limit", "1024", "--tasks", "1", "--group", "2", "--updates", "1"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if " update 0: " in line]
     assert [line.split()[0] for line in lines] == ["trl", "lean"]
-    assert "reward 1.000" in lines[0], "the expert of a calm task is perfect, in TRL's loop as well"
+    assert "reward 1.000" in lines[0], "without chaos, the expert gets the full reward in TRL's loop"
 
 
-def test_an_experts_words_are_its_calls_and_a_last_one() -> None:
+def test_the_experts_words_are_its_calls_and_a_last_message() -> None:
     class Letters:
         def encode(self, line: str) -> list[int]:
             return [ord(letter) for letter in line]

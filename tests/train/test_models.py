@@ -1,4 +1,4 @@
-"""Models are found by name, saved small, and play as they were trained."""
+"""Models are loaded by name, saved in a small form, and play in the form that they were trained in."""
 
 import json
 import pickle
@@ -24,7 +24,7 @@ SENTENCE = " get_ticket T-1\n"
 
 
 def trained(learner: Learner) -> Learner:
-    """One whose adapter is no longer nothing."""
+    """Return the learner with an adapter that changes its output."""
     with torch.no_grad():
         for name, weight in learner.model.named_parameters():
             if "lora_B" in name:
@@ -32,47 +32,47 @@ def trained(learner: Learner) -> Learner:
     return learner._replace(limit=1111)
 
 
-def likeliest(learner: Learner) -> list[float]:
+def last_logits(learner: Learner) -> list[float]:
     learner.model.eval()
     with torch.no_grad():
-        found: list[float] = learner.model(torch.tensor([learner.encode(SENTENCE)])).logits[0, -1].tolist()
-    return found
+        logits: list[float] = learner.model(torch.tensor([learner.encode(SENTENCE)])).logits[0, -1].tolist()
+    return logits
 
 
-def test_an_adapter_is_saved_alone_and_comes_back(learner: Learner, folder: Path, tmp_path: Path) -> None:
-    taught = trained(learner)
-    taught.save(tmp_path / "adapter")
+def test_an_adapter_is_saved_without_its_base_and_can_be_loaded(learner: Learner, folder: Path, tmp_path: Path) -> None:
+    adapted = trained(learner)
+    adapted.save(tmp_path / "adapter")
     assert not (tmp_path / "adapter" / "model.safetensors").exists()
     assert json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"] == str(folder)
     for how in ("", "lora", "full"):
-        again = load(str(tmp_path / "adapter"), train=how)
-        assert again.limit == 1111
-        assert again.is_adapted == (how == "lora")
-        assert likeliest(again) == pytest.approx(likeliest(taught), abs=0.05)  # it was rounded
-    assert likeliest(taught) != pytest.approx(likeliest(load(str(folder))), abs=0.05)
+        loaded = load(str(tmp_path / "adapter"), train=how)
+        assert loaded.limit == 1111
+        assert loaded.is_adapted == (how == "lora")
+        assert last_logits(loaded) == pytest.approx(last_logits(adapted), abs=0.05)  # saving rounds the weights
+    assert last_logits(adapted) != pytest.approx(last_logits(load(str(folder))), abs=0.05)
 
 
-def test_nobody_is_asked_for_the_base_of_an_adapter_that_is_saved(learner: Learner, tmp_path: Path) -> None:
-    learner.model.peft_config["default"].base_model_name_or_path = SMOLLM2  # a name of ours, which a hub may have as well
-    with patch("peft.utils.save_and_load.check_file_exists_on_hf_hub") as asked:
+def test_saving_an_adapter_asks_no_hub_for_its_base(learner: Learner, tmp_path: Path) -> None:
+    learner.model.peft_config["default"].base_model_name_or_path = SMOLLM2  # our name, which a hub may also have
+    with patch("peft.utils.save_and_load.check_file_exists_on_hf_hub") as ask_hub:
         learner.save(tmp_path)
-    asked.assert_not_called()
+    ask_hub.assert_not_called()
 
 
-def test_a_whole_model_is_saved_without_saying_anything_twice(folder: Path, tmp_path: Path) -> None:
+def test_a_whole_model_is_saved_in_half_precision_with_shared_weights_once(folder: Path, tmp_path: Path) -> None:
     load(str(folder), train="full").save(tmp_path / "whole")
-    ours, theirs = ((place / "model.safetensors").stat().st_size for place in (tmp_path / "whole", folder))
-    assert ours < 0.6 * theirs
-    assert likeliest(load(str(tmp_path / "whole"))) == pytest.approx(likeliest(load(str(folder))), abs=0.05)
+    saved, original = ((path / "model.safetensors").stat().st_size for path in (tmp_path / "whole", folder))
+    assert saved < 0.6 * original
+    assert last_logits(load(str(tmp_path / "whole"))) == pytest.approx(last_logits(load(str(folder))), abs=0.05)
 
 
-def test_what_plays_here_says_what_a_rollout_says(folder: Path) -> None:
+def test_a_local_agent_makes_the_calls_of_a_rollout(folder: Path) -> None:
     learner = load(str(folder))
     tokenizer, name = learner.script_tokenizer(), task_id(3)
     speaker = speaker_of(learner.model, tokenizer.decode, 1, learner.limit, RESERVE)
-    rolled = rollout(speaker, [ModelEpisode(name, True, tokenizer, learner.limit, RESERVE)], TimeSpent())[0].env
+    rollout_env = rollout(speaker, [ModelEpisode(name, True, tokenizer, learner.limit, RESERVE)], TimeSpent())[0].env
     played = play(make(name, reward="score"), LocalAgent(TurnGenerator(learner)))
-    assert played.transcript() == rolled.transcript()
+    assert played.transcript() == rollout_env.transcript()
 
 
 def test_a_directory_is_an_agent_that_workers_can_unpickle(folder: Path) -> None:
@@ -86,24 +86,24 @@ def test_a_directory_is_an_agent_that_workers_can_unpickle(folder: Path) -> None
 def test_smollm2_loads_from_its_pypi_file_and_plays_an_episode() -> None:
     learner = load(SMOLLM2)
     assert sum(weight.numel() for weight in learner.model.parameters()) == 134_515_008
-    asked = torch.tensor([learner.encode("The capital of France is")])
-    assert learner.decode(learner.model.generate(asked, max_new_tokens=1, do_sample=False)[0, -1:].tolist()) == " Paris"
-    agent = LocalAgent(TurnGenerator(learner._replace(limit=512)), reserve=12)  # it rambles, as yet
+    prompt = torch.tensor([learner.encode("The capital of France is")])
+    assert learner.decode(learner.model.generate(prompt, max_new_tokens=1, do_sample=False)[0, -1:].tolist()) == " Paris"
+    agent = LocalAgent(TurnGenerator(learner._replace(limit=512)), reserve=12)  # untrained, it writes long lines
     env = play(make(task_id(3)), agent)
     assert env.success is False
     assert len(agent.usage) == env.step_count
-    assert all(0 < one.tokens_out <= 12 for one in agent.usage)
+    assert all(0 < usage.tokens_out <= 12 for usage in agent.usage)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("./nowhere", "there is no directory ./nowhere"),
         ("nobody", "there is no directory nobody; give one, a hub id"),
         (str(Path(__file__).parent), "holds no model"),
     ],
 )
-def test_a_model_that_is_none_is_one_line(name: str, said: str) -> None:
-    with pytest.raises(Misuse, match=said) as mistake:
+def test_a_name_without_a_model_is_one_line(name: str, message: str) -> None:
+    with pytest.raises(Misuse, match=message) as mistake:
         check_model(name)
     assert "\n" not in str(mistake.value)

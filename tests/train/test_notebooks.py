@@ -1,4 +1,4 @@
-"""Notebooks: what they show is what they print, and the trainers that they define can train."""
+"""Notebooks print the output that they show, and the trainers that they define can train."""
 
 from pathlib import Path
 
@@ -25,31 +25,31 @@ print(first["grad_norm"] > 0, grpo.state.global_step, paid["rewards/CompanyOS/me
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_every_cell_is_python_those_for_a_gpu_too(name: str) -> None:
+def test_every_cell_is_valid_python_also_those_for_a_gpu(name: str) -> None:
     shell = TransformerManager()
     for cell in code(read(name)):
         compile(shell.transform_cell(cell.source), f"{name}:{cell.id}", "exec")
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_a_notebook_is_small_and_names_no_place_on_anybodys_machine(name: str) -> None:
+def test_a_notebook_is_small_and_contains_no_local_path(name: str) -> None:
     cells = read(name).cells
     assert sum(len(str(cell)) for cell in cells) < 100_000
     for cell in cells:
-        assert not any(place in str(cell) for place in ("/home/", "/root/", "/tmp/", "/Users/", str(Path.home())))
+        assert not any(path in str(cell) for path in ("/home/", "/root/", "/tmp/", "/Users/", str(Path.home())))
 
 
 def test_the_quickstart_prints_what_it_shows(tmp_path: Path) -> None:
-    shown = read("quickstart.ipynb")
-    assert not any(needs_gpu(cell) for cell in shown.cells)
-    ran = run(shown, tmp_path)
-    assert [printed(cell) for cell in code(ran)] == [printed(cell) for cell in code(shown)]
+    notebook = read("quickstart.ipynb")
+    assert not any(needs_gpu(cell) for cell in notebook.cells)
+    ran = run(notebook, tmp_path)
+    assert [printed(cell) for cell in code(ran)] == [printed(cell) for cell in code(notebook)]
     assert (tmp_path / "runs" / "report.html").exists()
 
 
-def test_the_recipe_prints_what_it_shows_and_both_its_trainers_make_an_update(tmp_path: Path) -> None:
-    shown = read("train_unsloth.ipynb")
+def test_the_unsloth_notebook_prints_what_it_shows_and_both_trainers_make_an_update(tmp_path: Path) -> None:
+    notebook = read("train_unsloth.ipynb")
     folder = small_model(tmp_path / "model")
-    *ran, rehearsed = code(run(shown, tmp_path, REHEARSAL.format(folder=str(folder))))
-    assert [printed(cell) for cell in ran] == [printed(cell) for cell in code(shown) if not needs_gpu(cell)]
+    *ran, rehearsed = code(run(notebook, tmp_path, REHEARSAL.format(folder=str(folder))))
+    assert [printed(cell) for cell in ran] == [printed(cell) for cell in code(notebook) if not needs_gpu(cell)]
     assert printed(rehearsed).endswith("True 1 True\n")

@@ -1,4 +1,4 @@
-"""Rollouts say what the model would have said, however many are at work and whatever has shrunk."""
+"""Rollouts sample what the model would have written alone, however many episodes run and whenever scripts shrink."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -13,19 +13,19 @@ from companyos.env.line_syntax import parse_line
 from companyos.train.data.tokenizer import Tokenizer
 from companyos.train.decoding.decoder import Decoder
 from companyos.train.decoding.rollout import ModelEpisode, TimeSpent, rollout
-from companyos.train.decoding.speakers import Streaming, Waiting, speaker_of
-from companyos.train.model.layers import fits
+from companyos.train.decoding.speakers import TokenSpeaker, TurnSpeaker, speaker_of
+from companyos.train.model.layers import is_supported
 from tests.helpers import task_id
-from tests.train.tiny_model import learner_of, schooled, tiny_gpt2, tiny_llama, tiny_qwen, tiny_tokenizer
+from tests.train.tiny_model import learner_of, tiny_gpt2, tiny_llama, tiny_qwen, tiny_tokenizer, trained_llama
 
 torch.set_num_threads(1)
-ROOM, MOST = 1024, 18
+SCRIPT_TOKENS, TURN_TOKENS = 1024, 18
 NEWLINE = tiny_tokenizer().encode("\n")[0]
 
 
 @cache
 def model() -> Any:
-    return schooled()
+    return trained_llama()
 
 
 @cache
@@ -34,11 +34,11 @@ def tokenizer() -> Tokenizer:
 
 
 def episodes_of(tasks: list[tuple[str, bool]]) -> Iterator[ModelEpisode]:
-    return (ModelEpisode(task, greedy, tokenizer(), ROOM, MOST) for task, greedy in tasks)
+    return (ModelEpisode(task, greedy, tokenizer(), SCRIPT_TOKENS, TURN_TOKENS) for task, greedy in tasks)
 
 
 def played(tasks: list[tuple[str, bool]], rows: int = 8, seed: int = 0) -> list[ModelEpisode]:
-    speaker = speaker_of(model(), tokenizer().decode, rows, ROOM, MOST)
+    speaker = speaker_of(model(), tokenizer().decode, rows, SCRIPT_TOKENS, TURN_TOKENS)
     torch.manual_seed(seed)
     return rollout(speaker, episodes_of(tasks), TimeSpent())
 
@@ -49,15 +49,15 @@ def episodes() -> list[ModelEpisode]:
 
 
 @pytest.mark.parametrize("make_model", [tiny_llama, tiny_qwen])
-def test_rows_of_any_length_see_what_the_whole_model_sees(make_model: Any) -> None:
-    made, luck = make_model(), random.Random(0)
-    decoder = Decoder(made, rows=4, room=64, enders=[NEWLINE], most=MOST)
-    scripts = [[luck.randrange(256) for _ in range(size)] for size in (3, 17, 9)]
+def test_rows_of_any_length_get_the_logits_of_the_whole_model(make_model: Any) -> None:
+    model_under_test, rng = make_model(), random.Random(0)
+    decoder = Decoder(model_under_test, rows=4, row_tokens=64, line_ends=[NEWLINE], turn_tokens=TURN_TOKENS)
+    scripts = [[rng.randrange(256) for _ in range(size)] for size in (3, 17, 9)]
     decoder.feed([2, 0, 3], [script[:-2] for script in scripts], [0, 0, 0], [False] * 3)
     drawn = decoder.feed([3, 2, 0], [scripts[2][-2:], scripts[0][-2:], scripts[1][-2:]], [7, 1, 15], [False] * 3)
     tokens, logprobs, _ = drawn.read()
     for script, token, logprob in zip((scripts[2], scripts[0], scripts[1]), tokens, logprobs, strict=True):
-        whole = made(torch.tensor([script])).logits[0, -1].log_softmax(-1)
+        whole = model_under_test(torch.tensor([script])).logits[0, -1].log_softmax(-1)
         assert token == whole.argmax()
         assert logprob == pytest.approx(whole[token].item(), abs=1e-4)
 
@@ -65,39 +65,39 @@ def test_rows_of_any_length_see_what_the_whole_model_sees(make_model: Any) -> No
 def test_log_probabilities_are_those_of_the_whole_forward_pass(episodes: list[ModelEpisode]) -> None:
     for window in (window for episode in episodes for window in episode.windows):
         whole = model()(torch.tensor([window.tokens])).logits[0].log_softmax(-1)
-        for start, logprobs in window.calls:
-            said = window.tokens[start : start + len(logprobs)]
-            expected = whole[range(start - 1, start + len(said) - 1), said]
+        for start, logprobs in window.turns:
+            sampled = window.tokens[start : start + len(logprobs)]
+            expected = whole[range(start - 1, start + len(sampled) - 1), sampled]
             assert torch.allclose(torch.tensor(logprobs), expected, atol=1e-4)
 
 
-def test_every_call_is_in_one_window_with_what_it_was_drawn_from(episodes: list[ModelEpisode]) -> None:
-    assert any(len(episode.windows) > 1 for episode in episodes), "none was long enough to shrink"
+def test_every_turn_is_in_one_window_with_what_it_was_sampled_from(episodes: list[ModelEpisode]) -> None:
+    assert any(len(episode.windows) > 1 for episode in episodes), "no script was long enough to shrink"
     for episode in episodes:
-        assert sum(len(window.calls) for window in episode.windows) == episode.env.step_count
-        assert all(len(window.tokens) <= ROOM for window in episode.windows)
+        assert sum(len(window.turns) for window in episode.windows) == episode.env.step_count
+        assert all(len(window.tokens) <= SCRIPT_TOKENS for window in episode.windows)
 
 
-def test_a_greedy_rollout_says_what_generate_says(episodes: list[ModelEpisode]) -> None:
+def test_a_greedy_rollout_samples_what_generate_samples(episodes: list[ModelEpisode]) -> None:
     for window in (window for episode in episodes if episode.greedy for window in episode.windows):
-        for start, logprobs in window.calls:
-            made = model().generate(
+        for start, logprobs in window.turns:
+            generated = model().generate(
                 torch.tensor([window.tokens[:start]]),
                 attention_mask=torch.ones(1, start, dtype=torch.int64),
-                max_new_tokens=MOST,
+                max_new_tokens=TURN_TOKENS,
                 do_sample=False,
                 eos_token_id=NEWLINE,
                 pad_token_id=NEWLINE,
             )
-            assert made[0, start : start + len(logprobs)].tolist() == window.tokens[start : start + len(logprobs)]
+            assert generated[0, start : start + len(logprobs)].tolist() == window.tokens[start : start + len(logprobs)]
 
 
-def test_equal_calls_get_equal_rewards_in_process(episodes: list[ModelEpisode]) -> None:
+def test_equal_calls_get_equal_rewards_in_an_environment_alone(episodes: list[ModelEpisode]) -> None:
     for episode in episodes:
         env = make(episode.task_id, reward="score")
         total = 0.0
         for window in episode.windows:
-            for start, _ in window.calls:
+            for start, _ in window.turns:
                 end = window.tokens.index(NEWLINE, start)
                 line = tokenizer().decode(window.tokens[start:end]).strip()
                 call = parse_line(line, env.toolbox)
@@ -107,27 +107,34 @@ def test_equal_calls_get_equal_rewards_in_process(episodes: list[ModelEpisode]) 
         assert env.digest() == episode.env.digest()
 
 
-def test_who_says_one_line_over_and_over_is_given_up_and_stays_unpaid() -> None:
-    speaker = speaker_of(model(), tokenizer().decode, 3, ROOM, MOST)
+def test_an_episode_that_repeats_one_line_is_given_up_without_reward() -> None:
+    speaker = speaker_of(model(), tokenizer().decode, 3, SCRIPT_TOKENS, TURN_TOKENS)
     tasks = [task_id(seed) for seed in range(3)]
-    whole = rollout(speaker, (ModelEpisode(task, True, tokenizer(), ROOM, MOST) for task in tasks), TimeSpent())
-    cut = rollout(speaker, (ModelEpisode(task, True, tokenizer(), ROOM, MOST, patience=2) for task in tasks), TimeSpent())
-    assert any(one.env.step_count < other.env.step_count for one, other in zip(cut, whole, strict=True))
-    for one, other in zip(cut, whole, strict=True):
-        said = [turn.call for turn in one.env.turns]
-        assert said == [turn.call for turn in other.env.turns[: len(said)]]
-        assert one.env.done == (one.env.step_count == other.env.step_count)
-        assert one.total == (other.total if one.env.done else 0.0)
-        assert sum(len(window.calls) for window in one.windows) == one.env.step_count
+    whole = rollout(
+        speaker, (ModelEpisode(task, True, tokenizer(), SCRIPT_TOKENS, TURN_TOKENS) for task in tasks), TimeSpent()
+    )
+    cut = rollout(
+        speaker,
+        (ModelEpisode(task, True, tokenizer(), SCRIPT_TOKENS, TURN_TOKENS, patience=2) for task in tasks),
+        TimeSpent(),
+    )
+    pairs = list(zip(cut, whole, strict=True))
+    assert any(given_up.env.step_count < complete.env.step_count for given_up, complete in pairs)
+    for given_up, complete in pairs:
+        calls = [turn.call for turn in given_up.env.turns]
+        assert calls == [turn.call for turn in complete.env.turns[: len(calls)]]
+        assert given_up.env.done == (given_up.env.step_count == complete.env.step_count)
+        assert given_up.total == (complete.total if given_up.env.done else 0.0)
+        assert sum(len(window.turns) for window in given_up.windows) == given_up.env.step_count
 
 
-def test_episodes_do_not_depend_on_how_many_are_at_work() -> None:
+def test_episodes_do_not_depend_on_how_many_run_at_once() -> None:
     tasks = [(task_id(seed), True) for seed in range(5)]
     few, many = (played(tasks, rows) for rows in (2, 5))
-    assert [one.script.tokens for one in few] == [one.script.tokens for one in many]
+    assert [episode.script.tokens for episode in few] == [episode.script.tokens for episode in many]
 
 
-def test_few_who_are_left_are_moved_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_few_episodes_are_left_their_rows_are_moved_to_the_front(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = [(str(task_named(name, seed)), True) for seed in range(2) for name in ("vendor_onboarding", "expense_report")]
     moved: list[int] = []
     move = Decoder.move
@@ -139,35 +146,35 @@ def test_few_who_are_left_are_moved_together(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Decoder, "move", counted)
     narrowed = played(tasks, rows=4)
     assert moved[0] == 2
-    assert [one.script.tokens for one in narrowed] == [one.script.tokens for one in played(tasks, rows=1)]
+    assert [episode.script.tokens for episode in narrowed] == [episode.script.tokens for episode in played(tasks, rows=1)]
 
 
-def test_drawn_tokens_follow_the_seed() -> None:
+def test_the_seed_decides_sampled_tokens() -> None:
     tasks = [(task_id(1), False)] * 3
-    first, again, other = ([one.script.tokens for one in played(tasks, seed=seed)] for seed in (1, 1, 2))
-    assert first == again != other
+    first, same_seed, other = ([episode.script.tokens for episode in played(tasks, seed=seed)] for seed in (1, 1, 2))
+    assert first == same_seed != other
     assert len(set(map(tuple, first))) == 3
 
 
-def test_a_model_that_no_decoder_fits_is_asked_turn_by_turn() -> None:
+def test_a_model_that_the_decoder_does_not_support_is_sampled_turn_by_turn() -> None:
     gpt2 = tiny_gpt2()
-    assert not fits(gpt2)
-    speaker = speaker_of(gpt2, tokenizer().decode, 4, ROOM, MOST)
-    assert isinstance(speaker, Waiting)
+    assert not is_supported(gpt2)
+    speaker = speaker_of(gpt2, tokenizer().decode, 4, SCRIPT_TOKENS, TURN_TOKENS)
+    assert isinstance(speaker, TurnSpeaker)
     (episode,) = rollout(speaker, episodes_of([(task_id(0), True)]), TimeSpent())
     assert episode.env.done
 
 
-def test_both_speakers_say_the_same() -> None:
-    assert isinstance(speaker_of(model(), tokenizer().decode, 2, ROOM, MOST), Streaming)
+def test_both_speakers_sample_the_same() -> None:
+    assert isinstance(speaker_of(model(), tokenizer().decode, 2, SCRIPT_TOKENS, TURN_TOKENS), TokenSpeaker)
     tasks = [(task_id(seed), True) for seed in range(2)]
-    turn_by_turn = rollout(Waiting(model(), 2, [NEWLINE], MOST), episodes_of(tasks), TimeSpent())
-    assert [one.script.tokens for one in turn_by_turn] == [one.script.tokens for one in played(tasks)]
+    turn_by_turn = rollout(TurnSpeaker(model(), 2, [NEWLINE], TURN_TOKENS), episodes_of(tasks), TimeSpent())
+    assert [episode.script.tokens for episode in turn_by_turn] == [episode.script.tokens for episode in played(tasks)]
 
 
-def test_a_speaker_takes_as_many_again_after_all_have_left() -> None:
-    speaker = speaker_of(model(), tokenizer().decode, 4, ROOM, MOST)
+def test_a_speaker_can_be_used_again_after_all_episodes_have_left() -> None:
+    speaker = speaker_of(model(), tokenizer().decode, 4, SCRIPT_TOKENS, TURN_TOKENS)
     tasks = [(task_id(seed), True) for seed in range(4)]
     first = rollout(speaker, episodes_of(tasks), TimeSpent())
-    again = rollout(speaker, episodes_of(tasks), TimeSpent())
-    assert [one.script.tokens for one in first] == [one.script.tokens for one in again]
+    second = rollout(speaker, episodes_of(tasks), TimeSpent())
+    assert [episode.script.tokens for episode in first] == [episode.script.tokens for episode in second]

@@ -20,9 +20,9 @@ def test_the_block_for_trl_makes_an_update(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     [block] = [block for block in blocks_of(ROOT / "docs" / "start-here.md") if block.title == "needs TRL"]
     code = block.code.replace("Qwen/Qwen2.5-1.5B-Instruct", str(small_model(tmp_path / "small")))
-    for shown, smaller in SMALLER.items():
-        assert code.count(shown) == 1
-        code = code.replace(shown, smaller)
+    for original, smaller in SMALLER.items():
+        assert code.count(original) == 1
+        code = code.replace(original, smaller)
     names: dict[str, Any] = {}
     exec(compile(code, str(block), "exec"), names)
     assert names["trainer"].state.global_step == 1

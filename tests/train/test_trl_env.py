@@ -1,4 +1,4 @@
-"""The class that TRL takes for an environment: its tools, its tasks, its rewards."""
+"""The class that TRL uses as an environment: its tools, its tasks, its rewards."""
 
 import inspect
 import pickle
@@ -22,16 +22,16 @@ from tests.helpers import FAMILY, STEADY, played, task_id
 WORK = [str(task_named(name, 3, {"stale": 0.5, "flaky": 0.5})) for name in FAMILIES]
 
 
-def as_of_1_16(episode: TrlEpisode) -> list[Callable[..., str]]:
-    """How TRL 1.16 finds the tools of an environment."""
-    found = inspect.getmembers(type(episode), predicate=inspect.isfunction)
-    return [getattr(episode, name) for name, _ in found if name not in ("reset", "get_reward") and name[0] != "_"]
+def tools_in_trl_1_16(episode: TrlEpisode) -> list[Callable[..., str]]:
+    """Return the tools of an environment as TRL 1.16 finds them."""
+    members = inspect.getmembers(type(episode), predicate=inspect.isfunction)
+    return [getattr(episode, name) for name, _ in members if name not in ("reset", "get_reward") and name[0] != "_"]
 
 
-def as_of_1_9(episode: TrlEpisode) -> list[Callable[..., str]]:
-    """How TRL 1.9 finds them."""
-    found = inspect.getmembers(episode, predicate=inspect.ismethod)
-    return [member for name, member in found if name not in ("reset", "get_reward") and name[0] != "_"]
+def tools_in_trl_1_9(episode: TrlEpisode) -> list[Callable[..., str]]:
+    """Return the tools of an environment as TRL 1.9 finds them."""
+    members = inspect.getmembers(episode, predicate=inspect.ismethod)
+    return [member for name, member in members if name not in ("reset", "get_reward") and name[0] != "_"]
 
 
 def calls_of(env: CompanyEnv) -> list[Call]:
@@ -39,40 +39,40 @@ def calls_of(env: CompanyEnv) -> list[Call]:
 
 
 def make_call(episode: TrlEpisode, call: Call) -> str:
-    said: str = getattr(episode, f"{call.app}_{call.method}")(**call.params)
-    return said
+    reply: str = getattr(episode, f"{call.app}_{call.method}")(**call.params)
+    return reply
 
 
-def one_by_name(toolbox: Toolbox) -> dict[str, Tool]:
+def tools_by_name(toolbox: Toolbox) -> dict[str, Tool]:
     return {f"{tool.app}_{tool.method}": tool for tool in toolbox}
 
 
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reads", [as_of_1_9, as_of_1_16])
+@pytest.mark.parametrize("find_tools", [tools_in_trl_1_9, tools_in_trl_1_16])
 @pytest.mark.parametrize("toolbox", [TOOLBOX, ALL_TOOLS])
-def test_the_tools_that_trl_finds_are_those_of_the_toolbox(reads: Any, toolbox: Toolbox) -> None:
-    fresh = offering(toolbox)()
-    names = [method.__name__ for method in reads(fresh)]
-    assert sorted(names) == sorted(one_by_name(toolbox))
+def test_the_tools_that_trl_finds_are_those_of_the_toolbox(find_tools: Any, toolbox: Toolbox) -> None:
+    episode = offering(toolbox)()
+    names = [method.__name__ for method in find_tools(episode)]
+    assert sorted(names) == sorted(tools_by_name(toolbox))
 
 
 def test_each_tool_is_described_by_its_own_signature() -> None:
-    for method in as_of_1_16(offering(ALL_TOOLS)()):
-        tool = one_by_name(ALL_TOOLS)[method.__name__]
-        ours, theirs = tool.schema["function"], get_json_schema(method)["function"]
-        assert theirs["description"] == ours["description"]
-        assert theirs["parameters"].get("required", []) == tool.required
-        assert list(theirs["parameters"]["properties"]) == list(tool.hints)
-        assert theirs.keys() == {"name", "description", "parameters"}
-        for name, schema in theirs["parameters"]["properties"].items():
-            (full,) = [
-                part for part in _alternatives(ours["parameters"]["properties"][name]) if part.get("type") != "null"
+    for method in tools_in_trl_1_16(offering(ALL_TOOLS)()):
+        tool = tools_by_name(ALL_TOOLS)[method.__name__]
+        expected, found = tool.schema["function"], get_json_schema(method)["function"]
+        assert found["description"] == expected["description"]
+        assert found["parameters"].get("required", []) == tool.required
+        assert list(found["parameters"]["properties"]) == list(tool.hints)
+        assert found.keys() == {"name", "description", "parameters"}
+        for name, schema in found["parameters"]["properties"].items():
+            (expected_schema,) = [
+                part for part in _alternatives(expected["parameters"]["properties"][name]) if part.get("type") != "null"
             ] or [{}]
-            assert schema["description"].startswith(full.get("description", name.replace("_", " ")))
-            assert sorted(schema.get("enum", ())) == full.get("enum", [])
-            assert schema["type"] == full.get("type", "string")
+            assert schema["description"].startswith(expected_schema.get("description", name.replace("_", " ")))
+            assert sorted(schema.get("enum", ())) == expected_schema.get("enum", [])
+            assert schema["type"] == expected_schema.get("type", "string")
 
 
 def _alternatives(schema: dict[str, Any]) -> list[dict[str, Any]]:
@@ -80,7 +80,7 @@ def _alternatives(schema: dict[str, Any]) -> list[dict[str, Any]]:
     return alternatives
 
 
-def test_what_stands_in_a_list_of_records_is_told() -> None:
+def test_the_fields_of_a_list_of_records_are_described() -> None:
     resolve = get_json_schema(CompanyOS().ticketdesk_resolve_ticket)  # type: ignore[attr-defined]
     evidence = resolve["function"]["parameters"]["properties"]["evidence"]
     assert evidence["description"].endswith("field (the field's name, as in a reply), value")
@@ -90,25 +90,25 @@ def test_what_stands_in_a_list_of_records_is_told() -> None:
 
 
 @pytest.mark.parametrize("task", WORK)
-def test_the_same_calls_give_the_same_words_and_the_same_reward_as_in_process(task: str) -> None:
-    known = make(task, reward="score")
-    run_expert(known)
+def test_the_same_calls_give_the_same_replies_and_reward_as_the_environment(task: str) -> None:
+    expert = make(task, reward="score")
+    run_expert(expert)
     episode = CompanyOS()
-    again = make(task, reward="score")
-    assert episode.reset(task_id=task, prompt=[{"role": "user", "content": ""}]) == again.reset().text
-    for call in calls_of(known):
-        assert make_call(episode, call) == again.step(call).text
-    assert (episode.get_reward(), episode.success) == (known.turns[-1].reward, True)
+    env = make(task, reward="score")
+    assert episode.reset(task_id=task, prompt=[{"role": "user", "content": ""}]) == env.reset().text
+    for call in calls_of(expert):
+        assert make_call(episode, call) == env.step(call).text
+    assert (episode.get_reward(), episode.success) == (expert.turns[-1].reward, True)
     assert episode.get_reward() > 0.9
-    assert (episode.task_id, len(episode.codes)) == (task, known.step_count)
+    assert (episode.task_id, len(episode.codes)) == (task, expert.step_count)
 
 
-def test_an_episode_is_begun_by_id_or_by_family_seed_and_chaos() -> None:
-    named = task_named(FAMILY, 7, {"stale": 0.5})
+def test_a_row_names_its_task_by_id_or_by_family_seed_and_chaos() -> None:
+    task = task_named(FAMILY, 7, {"stale": 0.5})
     episode = CompanyOS()
-    text = episode.reset(task_id=str(named), family=None, seed=None, chaos=None)
+    text = episode.reset(task_id=str(task), family=None, seed=None, chaos=None)
     assert episode.reset(task_id=None, family=FAMILY, seed=7, chaos={"stale": 0.5}) == text
-    assert episode.task_id == str(named)
+    assert episode.task_id == str(task)
     episode.reset(family=FAMILY, seed=7)
     assert episode.task_id == task_id(7)
 
@@ -123,42 +123,42 @@ def test_one_object_plays_many_episodes() -> None:
 
 
 def test_after_the_end_every_call_raises_and_the_reward_stays() -> None:
-    known = make(WORK[0], reward="score")
-    run_expert(known)
+    expert = make(WORK[0], reward="score")
+    run_expert(expert)
     episode = CompanyOS()
     episode.reset(task_id=WORK[0])
-    for call in calls_of(known):
+    for call in calls_of(expert):
         make_call(episode, call)
     reward = episode.get_reward()
     with pytest.raises(EpisodeOver, match="the episode is over"):
         make_call(episode, Call("ticketdesk", "my_changes"))
-    assert (episode.get_reward(), len(episode.codes)) == (reward, known.step_count)
+    assert (episode.get_reward(), len(episode.codes)) == (reward, expert.step_count)
 
 
-def test_whoever_stops_early_is_scored_as_one_who_waits_until_the_budget_is_spent() -> None:
-    whole = calls_of(played("expert", 3, 0.0))
-    for stop in (0, 3, len(whole) - 1):
+def test_a_rollout_that_stops_early_is_scored_as_if_it_waited_until_the_end() -> None:
+    calls = calls_of(played("expert", 3, 0.0))
+    for stop in (0, 3, len(calls) - 1):
         env = make(FAMILY, seed=3, reward="score")
         episode = CompanyOS()
         episode.reset(family=FAMILY, seed=3)
-        for call in whole[:stop]:
+        for call in calls[:stop]:
             env.step(call)
             make_call(episode, call)
         while not env.done:
             env.step(Call("ticketdesk", "wait", {"hours": 1}))
         assert (episode.get_reward(), episode.success) == (env.turns[-1].reward, False)
-        assert len(episode.codes) == stop  # waiting is nothing that the model did
+        assert len(episode.codes) == stop  # the waits are not the model's calls
 
 
 @settings(STEADY, max_examples=60)
 @given(
-    st.sampled_from(sorted(one_by_name(TOOLBOX))),
+    st.sampled_from(sorted(tools_by_name(TOOLBOX))),
     st.dictionaries(st.sampled_from(["ticket_id", "page", "self", "call", "evidence"]), st.none() | st.text(max_size=5)),
 )
-def test_wrong_arguments_are_answered_by_the_company_and_take_a_step(name: str, params: dict[str, Any]) -> None:
+def test_wrong_arguments_get_the_environments_error_and_take_a_step(name: str, params: dict[str, Any]) -> None:
     episode = CompanyOS()
     episode.reset(task_id=task_id())
-    tool = one_by_name(TOOLBOX)[name]
+    tool = tools_by_name(TOOLBOX)[name]
     env = make(task_id())
     assert getattr(episode, name)(**params) == env.step(Call(tool.app, tool.method, params)).text
     assert episode.codes == (env.turns[0].reply.code,)
@@ -166,7 +166,7 @@ def test_wrong_arguments_are_answered_by_the_company_and_take_a_step(name: str, 
         assert episode.codes == (BAD_ARGUMENTS,)
 
 
-def test_a_defect_of_ours_is_not_swallowed_with_the_models_mistakes() -> None:
+def test_a_bug_of_the_environment_is_not_caught_with_the_models_mistakes() -> None:
     class Broken(CompanyOS):  # type: ignore[misc, valid-type]
         def _step(self, call: Call) -> None:
             raise ZeroDivisionError
@@ -182,7 +182,7 @@ def test_a_defect_of_ours_is_not_swallowed_with_the_models_mistakes() -> None:
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_task_that_offers_other_tools_is_refused_and_its_own_class_takes_it() -> None:
+def test_a_task_with_other_tools_is_refused_but_accepted_by_the_class_for_them() -> None:
     cluttered = task_id(7, "100")
     with pytest.raises(BadTask, match=r"does not offer the tools .* approvalflow\.approval_stats\. .* tool_clutter"):
         CompanyOS().reset(task_id=cluttered)
@@ -199,17 +199,17 @@ def test_a_row_that_names_no_task_is_refused(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", [{"task_id": FAMILY}, {"task_id": 7}, {"family": "gardening", "seed": 1}])
-def test_a_row_that_names_a_task_that_is_none_is_refused(row: dict[str, Any]) -> None:
+def test_a_row_that_names_an_unknown_task_is_refused(row: dict[str, Any]) -> None:
     with pytest.raises(BadTask):
         CompanyOS().reset(**row)
 
 
-def test_nothing_can_be_called_before_an_episode_has_begun() -> None:
+def test_reset_must_come_first() -> None:
     with pytest.raises(BadTask, match="call reset first"):
         CompanyOS().get_reward()
     with pytest.raises(ValueError, match="begins with http"):
         partial(CompanyOS, url="somewhere")()
 
 
-def test_the_class_is_found_by_its_name() -> None:
+def test_the_class_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(CompanyOS)) is CompanyOS

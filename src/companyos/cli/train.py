@@ -118,7 +118,7 @@ def _grpo(args: Namespace) -> int:
     grpo_run = GrpoRun(load(args.model, device, **trained_part)._replace(limit=args.limit), recipe, held_out(args, families))
     run(grpo_run, journal, args.updates, args.minutes, watching("learning", "reward"))
     journal.close()
-    return conclude(args, grpo_run.standing.update, args.updates)
+    return conclude(args, grpo_run.progress.update, args.updates)
 
 
 def _dagger(args: Namespace) -> int:
@@ -156,7 +156,7 @@ def _dagger(args: Namespace) -> int:
     dagger_run = DaggerRun(load(args.model, device, **trained_part), recipe, checkup)
     run(dagger_run, journal, args.workers, args.minutes, watching("learning", "success"))
     journal.close()
-    return conclude(args, dagger_run.standing.round, recipe.rounds)
+    return conclude(args, dagger_run.progress.round, recipe.rounds)
 
 
 def _checkup(args: Namespace) -> int:
@@ -167,9 +167,9 @@ def _checkup(args: Namespace) -> int:
     from companyos.evaluate.suites.suite import suite
 
     device, tasks = checked(args), suite(args.suite)
-    from companyos.train.runs.exam import SUMMARY, checked_up
+    from companyos.train.runs.exam import SUMMARY, run_checkup
 
-    for line in checked_up(args, tasks, families_of(args), device):
+    for line in run_checkup(args, tasks, families_of(args), device):
         print(line, flush=True, file=sys.stderr if args.json else sys.stdout)
     if args.json:
         print((args.out / SUMMARY).read_text(), end="")

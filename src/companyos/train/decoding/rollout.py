@@ -12,18 +12,18 @@ import msgspec
 from companyos.agents.agent import Usage
 from companyos.env import CompanyEnv, make
 from companyos.env.line_syntax import parse_line
-from companyos.train.data.repeats import Decoding, Repeats, moves
-from companyos.train.data.script import LIMIT, RESERVE, Script, heard, opening
+from companyos.train.data.repeats import Decoding, Repeats, changes_world
+from companyos.train.data.script import LIMIT, RESERVE, Script, opening, reply_text
 from companyos.train.data.tokenizer import Tokenizer
 from companyos.train.decoding.speakers import Speaker, SpokenTurn
 
 
 class PlayedWindow(msgspec.Struct):
-    """The script as it was while some calls were sampled. Each call was sampled after the tokens before it."""
+    """The script as it was while some turns were sampled. Each turn was sampled after the tokens before it."""
 
     tokens: list[int]
-    calls: list[tuple[int, list[float]]]  # the start of each, and the log probabilities of its tokens
-    ends: list[int] = []  # the end of each
+    turns: list[tuple[int, list[float]]]  # the start of each turn, and the log probabilities of its tokens
+    ends: list[int] = []  # the end of each turn
 
 
 class ModelEpisode:
@@ -54,8 +54,8 @@ class ModelEpisode:
         self._tokenizer = tokenizer
         self._patience = patience
         self.lines: list[str] = []  # its calls, as the model wrote them
-        self._alike: Counter[tuple[str, str]] = Counter()  # calls with their replies
-        self._said: Counter[str] = Counter()
+        self._counts: Counter[tuple[str, str]] = Counter()  # of each call with the same reply
+        self._line_counts: Counter[str] = Counter()
         self._window = PlayedWindow([], [], [])
         self._decoding = decoding or Decoding(0.0 if greedy else 1.0)
         self._repeats = Repeats(self._decoding.repeats)
@@ -65,31 +65,31 @@ class ModelEpisode:
         """The temperature for its next turn."""
         return self._repeats.temperature(self._decoding.temperature)
 
-    def take(self, said: SpokenTurn, spent: "TimeSpent") -> None:
+    def take(self, turn: SpokenTurn, spent: "TimeSpent") -> None:
         """Make the call of a turn and add the reply to the script. A repeated call may be refused and sampled again."""
         script = self.script
-        spent.tokens += len(said.tokens)
+        spent.tokens += len(turn.tokens)
         with spent.on("text"):
-            line, working = self._tokenizer.call_of(said.tokens)
+            line, working = self._tokenizer.call_of(turn.tokens)
             if self._repeats.refuse(line):
                 return
-            self.usage.append(Usage(len(script.tokens), len(said.tokens), form="text"))
-            self._window.calls.append((len(script.tokens), said.logprobs))
-            script.say(said.tokens, working)
+            self.usage.append(Usage(len(script.tokens), len(turn.tokens), form="text"))
+            self._window.turns.append((len(script.tokens), turn.logprobs))
+            script.add_turn(turn.tokens, working)
             self._window.ends.append(len(script.tokens))
             call = parse_line(line, self.env.toolbox)
         with spent.on("env"):
             obs = self.env.step(line if isinstance(call, str) else call)
         with spent.on("text"):
             self.lines.append(line)
-            self._said[line] += 1
-            self.over = obs.done or self._said[line] == self._patience
-            reply = heard(obs, call if isinstance(call, str) else "")
-            self._repeats.hear(line, reply, obs.reply.ok and moves(call, self.env.toolbox))
-            self._alike[line, reply] += 1
-            seen, end = script.tokens, len(script.tokens)
-            if self.over or script.hear(reply):
-                self._close(seen[:end])
+            self._line_counts[line] += 1
+            self.over = obs.done or self._line_counts[line] == self._patience
+            reply = reply_text(obs, call if isinstance(call, str) else "")
+            self._repeats.record(line, reply, obs.reply.ok and changes_world(call, self.env.toolbox))
+            self._counts[line, reply] += 1
+            tokens, end = script.tokens, len(script.tokens)  # before the script changes
+            if self.over or script.add_reply(reply):
+                self._close(tokens[:end])
 
     def _close(self, tokens: list[int]) -> None:
         """End the present window with these tokens."""
@@ -98,9 +98,9 @@ class ModelEpisode:
         self._window = PlayedWindow([], [], [])
 
     @property
-    def most_alike(self) -> int:
-        """The highest count of one call with one reply in this episode."""
-        return max(self._alike.values(), default=0)
+    def highest_count(self) -> int:
+        """How often the most repeated call had the same reply in this episode."""
+        return max(self._counts.values(), default=0)
 
     @property
     def total(self) -> float:
@@ -113,15 +113,17 @@ class TimeSpent:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
-        self.tokens = 0  # sampled
+        self.tokens = 0  # sampled by the model
         self._begun = time.perf_counter()
 
     @property
     def wall(self) -> float:
+        """All seconds so far, those of the model included."""
         return time.perf_counter() - self._begun
 
     @contextmanager
     def on(self, kind: str) -> Iterator[None]:
+        """Count the time inside this context as seconds of a kind."""
         begun = time.perf_counter()
         yield
         self.seconds[kind] += time.perf_counter() - begun
@@ -136,10 +138,11 @@ def rollout(speaker: Speaker, episodes: Iterable[P], spent: TimeSpent) -> list[P
 
 
 def as_they_end(speaker: Speaker, episodes: Iterable[P], spent: TimeSpent) -> Iterator[tuple[int, P]]:
-    """Play episodes, each as soon as a row is free, and yield each with its number when it has ended."""
+    """Play episodes, each as soon as a row of the speaker is free. Yield each with its number when it has ended."""
     queue, begun = iter(episodes), list[P]()
 
     def begin() -> bool:
+        """Begin the next episode. Return whether there was one."""
         with spent.on("env"):
             episode = next(queue, None)
         if episode is None:
@@ -148,14 +151,14 @@ def as_they_end(speaker: Speaker, episodes: Iterable[P], spent: TimeSpent) -> It
         begun.append(episode)
         return True
 
-    at_work = sum(begin() for _ in range(speaker.rows))
-    while at_work:
-        for said in speaker.speak():
-            episode = begun[said.who]
-            episode.take(said, spent)
+    running = sum(begin() for _ in range(speaker.rows))
+    while running:
+        for turn in speaker.speak():
+            episode = begun[turn.episode_number]
+            episode.take(turn, spent)
             if episode.over:
-                speaker.leave(said.who)
-                at_work -= not begin()
-                yield said.who, episode
+                speaker.leave(turn.episode_number)
+                running -= not begin()
+                yield turn.episode_number, episode
             else:
-                speaker.listen(said.who, episode.script.tokens.copy(), episode.temperature)
+                speaker.listen(turn.episode_number, episode.script.tokens.copy(), episode.temperature)

@@ -21,20 +21,20 @@ from companyos.core.task import MAX_SEED, TaskId
 from companyos.core.world import Streams
 from companyos.env import task_named
 from companyos.families import STARTER_FAMILIES
-from companyos.train.data.demonstrations import Demonstration, DemoPlan, by_share, stream
-from companyos.train.data.labels import DIFFERS, OTHER_WORDS, SAME, EpisodeRecord, Labelled, Labellers, Rules
-from companyos.train.decoding.attempts import LOOPED, BoundedEpisode
+from companyos.train.data.demonstrations import Demonstration, DemoPlan, dose_at, stream
+from companyos.train.data.labels import DIFFERS, OTHER_WORDS, SAME, EpisodeRecord, Labelled, Labellers, LabelRules
+from companyos.train.decoding.attempts import LOOP, LOOP_CALLS, BoundedEpisode
 from companyos.train.decoding.rollout import TimeSpent, as_they_end
 from companyos.train.decoding.speakers import Speaker, speaker_for
 from companyos.train.loops.sft import SftRecipe, SftTrainer
 from companyos.train.model.branches import Branch, Tree, tree_log_probabilities
-from companyos.train.model.forward import by_length, fitting
+from companyos.train.model.forward import batch_limit, by_length
 from companyos.train.model.models import Learner
 from companyos.train.runs.checkup import Checkup
 from companyos.train.runs.decisions import Decision, accuracy, decisions
 from companyos.train.runs.journal import Journal, Record
 
-_MANY = 10**9  # demonstrations to choose from: none is shown twice
+_DEMONSTRATIONS = 10**9  # to choose from: so many that none is shown twice
 
 
 class DaggerRecipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,13 +47,13 @@ class DaggerRecipe(msgspec.Struct, frozen=True, kw_only=True):
     doses: tuple[tuple[float, float], ...] = ((0.0, 0.2), (0.5, 0.8))  # doses and shares of tasks and demonstrations
     rows: int = 512  # episodes that are played at the same time
     loop: int = 4  # equal calls with equal replies after which an episode is cut off
-    branches: int = 12  # most branches of an episode
+    branches: int = 12  # most branches of an episode: the expert's turns where the model's turn was another (`branches.py`)
     weight: float = 1.0  # weight of a token of a branch in the loss
     beside: float = 1.0  # demonstrations per episode
     at_once: int = 10  # episodes per update
     rate: float = 5e-5  # low: the model has been trained, and a high rate undoes that
     warm_up: int = 15  # updates
-    longest_gradient: float = 1.0
+    longest_gradient: float = 1.0  # a gradient with a larger norm is scaled down to it
     batch: int = 49152  # tokens in one forward pass on a GPU
     check_every: int = 1  # rounds between measurements of decision accuracy
 
@@ -66,27 +66,27 @@ class DaggerProgress(msgspec.Struct):
     shown: int = 0  # demonstrations so far
 
 
-def tasks_of(recipe: DaggerRecipe, number: int) -> list[str]:
+def tasks_of(recipe: DaggerRecipe, round_number: int) -> list[str]:
     """Return the new tasks of a round. Families take turns."""
-    found = []
-    for place in range(recipe.episodes):
-        streams = Streams(f"dagger/{recipe.seed}/{number}/{place}")
-        dose = by_share(recipe.doses, streams.at("dose").random())
-        name = recipe.families[place % len(recipe.families)]
-        found.append(str(task_named(name, streams.at("task").between(0, MAX_SEED), dose)))
-    return found
+    tasks = []
+    for index in range(recipe.episodes):
+        streams = Streams(f"dagger/{recipe.seed}/{round_number}/{index}")
+        dose = dose_at(recipe.doses, streams.at("dose").random())
+        name = recipe.families[index % len(recipe.families)]
+        tasks.append(str(task_named(name, streams.at("task").between(0, MAX_SEED), dose)))
+    return tasks
 
 
-def trees_of(story: EpisodeRecord, labelled: Labelled) -> list[Tree]:
-    """Return what is learnt from an episode, a tree for each window."""
-    found = []
-    for number, (tokens, _) in enumerate(story.windows):
-        spans = labelled.spans[number]
-        branches = [Branch(twig.at, twig.tokens) for twig in labelled.twigs if twig.window == number]
+def trees_of(episode: EpisodeRecord, labelled: Labelled) -> list[Tree]:
+    """Return what is learnt from an episode, a tree for each window of its script."""
+    trees = []
+    for index, (tokens, _) in enumerate(episode.windows):
+        spans = labelled.spans[index]
+        branches = [Branch(branch.at, branch.tokens) for branch in labelled.branches if branch.window == index]
         end = max([*(end for _, end in spans), *(branch.at for branch in branches)], default=0)
         if end:
-            found.append(Tree(tokens[:end], spans, branches))
-    return found
+            trees.append(Tree(tokens[:end], spans, branches))
+    return trees
 
 
 class DaggerRun:
@@ -94,11 +94,24 @@ class DaggerRun:
 
     def __init__(self, learner: Learner, recipe: DaggerRecipe, checkup: Checkup | None = None) -> None:
         self.learner, self.recipe = learner, recipe
-        self.standing = DaggerProgress()
-        self.student = SftTrainer(learner, SftRecipe(rate=recipe.rate))
+        self.progress = DaggerProgress()
+        self.trainer = SftTrainer(learner, SftRecipe(rate=recipe.rate))
         self.tokenizer = learner.script_tokenizer()
-        self.rules = Rules(learner.working, recipe.branches, recipe.loop - 1, learner.reserve, recipe.seed)
-        self.plan = DemoPlan(recipe.families, recipe.doses, 0.0, recipe.seed + 1, learner.limit, working=learner.working)
+        self.rules = LabelRules(
+            working=learner.working,
+            branches=recipe.branches,
+            loop=recipe.loop - 1,
+            reserve=learner.reserve,
+            seed=recipe.seed,
+        )
+        self.plan = DemoPlan(
+            recipe.families,
+            recipe.doses,
+            slips=0.0,
+            seed=recipe.seed + 1,
+            limit=learner.limit,
+            working=learner.working,
+        )
         self._decisions: list[Decision] = decisions(learner, checkup.pairs) if checkup else []
         self._speaker: Speaker | None = None
 
@@ -114,131 +127,142 @@ class DaggerRun:
     # -- a round ---------------------------------------------------------------------------------------------------
 
     def round(
-        self, labellers: Labellers, fresh: Iterator[Demonstration], progress: float, until: float = math.inf
+        self, labellers: Labellers, fresh: Iterator[Demonstration], share_done: float, until: float = math.inf
     ) -> Record:
-        """Play, label and learn once. Return the log record. `progress` is the share of the run that is over."""
-        spent, number = TimeSpent(), self.standing.round
-        torch.manual_seed(self.recipe.seed * 1_000_003 + number)
+        """Play, label and learn once. Return the log record. `share_done` is the share of the run that is over."""
+        spent, round_number = TimeSpent(), self.progress.round
+        torch.manual_seed(self.recipe.seed * 1_000_003 + round_number)
         speaker = self.speaker()
-        checked = self._decisions if number % self.recipe.check_every == 0 else []
-        record: Record = {"update": number, **(accuracy(self.learner, speaker, checked) if checked else {})}
-        played, asked = list[BoundedEpisode](), list[Future[Labelled]]()
-        for _, one in as_they_end(speaker, self._attempts(number, until), spent):
-            played.append(one)
-            asked.append(labellers.label(one.story()))
-        rolled = spent.wall
-        labelled = [future.result() for future in asked]
-        record |= _seen(played, labelled)
-        record["rollout_seconds"], record["label_seconds"] = round(rolled, 3), round(spent.wall - rolled, 3)
-        record["tokens_per_second"], record["episodes_per_second"] = spent.tokens / rolled, len(played) / rolled
-        record["ours"] = {kind: seconds / rolled for kind, seconds in spent.seconds.items()}
-        order = sorted(zip(played, labelled, strict=True), key=lambda both: both[0].task_id)
-        record |= self.learn([trees_of(one.story(), found) for one, found in order], fresh, progress)
+        checked = self._decisions if round_number % self.recipe.check_every == 0 else []
+        record: Record = {"update": round_number, **(accuracy(self.learner, speaker, checked) if checked else {})}
+        played, futures = list[BoundedEpisode](), list[Future[Labelled]]()
+        for _, episode in as_they_end(speaker, self._attempts(round_number, until), spent):
+            played.append(episode)
+            futures.append(labellers.label(episode.record()))
+        rollout_seconds = spent.wall
+        labelled = [future.result() for future in futures]
+        record |= _rollout_numbers(played, labelled)
+        record["rollout_seconds"] = round(rollout_seconds, 3)
+        record["label_seconds"] = round(spent.wall - rollout_seconds, 3)
+        record["tokens_per_second"] = spent.tokens / rollout_seconds
+        record["episodes_per_second"] = len(played) / rollout_seconds
+        record["ours"] = {kind: seconds / rollout_seconds for kind, seconds in spent.seconds.items()}
+        # Episodes end in any order; sorted, the same run learns in the same order.
+        by_task = sorted(zip(played, labelled, strict=True), key=lambda pair: pair[0].task_id)
+        record |= self.learn([trees_of(episode.record(), labels) for episode, labels in by_task], fresh, share_done)
         record["seconds"] = round(spent.wall, 3)
-        self.standing.round += 1
+        self.progress.round += 1
         return record
 
-    def _attempts(self, number: int, until: float) -> Iterator[BoundedEpisode]:
+    def _attempts(self, round_number: int, until: float) -> Iterator[BoundedEpisode]:
+        """Yield the episodes of a round. In each family, greedy and sampled ones take turns."""
         learner, recipe = self.learner, self.recipe
-        for place, task_id in enumerate(tasks_of(recipe, number)):
-            greedy = place // len(recipe.families) % 2 == 0
-            one = BoundedEpisode(task_id, greedy, self.tokenizer, learner.limit, learner.reserve)
-            one.loop, one.lost, one.until = recipe.loop, True, until
-            yield one
+        for index, task_id in enumerate(tasks_of(recipe, round_number)):
+            greedy = index // len(recipe.families) % 2 == 0
+            episode = BoundedEpisode(task_id, greedy, self.tokenizer, learner.limit, learner.reserve)
+            episode.max_repeats, episode.stop_when_lost, episode.until = recipe.loop, True, until
+            yield episode
 
     # -- learning --------------------------------------------------------------------------------------------------
 
-    def learn(self, episodes: Sequence[list[Tree]], fresh: Iterator[Demonstration], progress: float) -> Record:
-        """Learn from every episode of a round once, together with demonstrations."""
-        recipe, standing = self.recipe, self.standing
-        order = Streams(f"dagger/{recipe.seed}/{standing.round}/order")
-        shuffled = sorted(range(len(episodes)), key=lambda n: order.at(n).random())
-        made: list[dict[str, float]] = []
+    def learn(self, episodes: Sequence[list[Tree]], fresh: Iterator[Demonstration], share_done: float) -> Record:
+        """Learn from every episode of a round once, together with the next demonstrations of `fresh`."""
+        recipe, progress = self.recipe, self.progress
+        order = Streams(f"dagger/{recipe.seed}/{progress.round}/order")
+        shuffled = sorted(range(len(episodes)), key=lambda index: order.at(index).random())
+        updates: list[dict[str, float]] = []  # the numbers of each
         for first in range(0, len(shuffled), recipe.at_once):
-            some = [episodes[n] for n in shuffled[first : first + recipe.at_once]]
-            beside = list(islice(fresh, round(recipe.beside * len(some))))
-            standing.shown += len(beside)
-            windows = [Tree(one.tokens, one.calls) for shown in beside for one in shown.windows if one.calls]
-            passed = progress + first / (len(shuffled) * recipe.rounds)
-            made.append(self.update([*(tree for trees in some for tree in trees), *windows], passed))
-            standing.updates += 1
+            batch = [episodes[index] for index in shuffled[first : first + recipe.at_once]]
+            demonstrations = list(islice(fresh, round(recipe.beside * len(batch))))
+            progress.shown += len(demonstrations)
+            windows = [window for demonstration in demonstrations for window in demonstration.windows if window.spans]
+            trees = [tree for trees_of_episode in batch for tree in trees_of_episode]
+            trees += [Tree(window.tokens, window.spans) for window in windows]
+            updates.append(self.update(trees, share_done + first / (len(shuffled) * recipe.rounds)))
+            progress.updates += 1
         sums: Counter[str] = Counter()
-        for one in made:
-            sums.update(one)
+        for numbers in updates:
+            sums.update(numbers)
         return {
-            "updates": len(made),
+            "updates": len(updates),
             "loss": sums["loss"] / max(1.0, sums["learnt"]),
             "loss_branches": sums["loss_branches"] / max(1.0, sums["branched"]),
             "learned_tokens": int(sums["learnt"] + sums["branched"]),
             "branch_tokens": int(sums["branched"]),
             "tokens": int(sums["tokens"]),
-            "gradient": sums["gradient"] / max(1, len(made)),
-            "rate": made[-1]["rate"] if made else 0.0,
-            "demonstrations": standing.shown,
+            "gradient": sums["gradient"] / max(1, len(updates)),
+            "rate": updates[-1]["rate"] if updates else 0.0,
+            "demonstrations": progress.shown,
         }
 
-    def update(self, trees: Sequence[Tree], progress: float) -> dict[str, float]:
+    def update(self, trees: Sequence[Tree], share_done: float) -> dict[str, float]:
         """Make one step on the mean loss over all learnt tokens. Tokens of branches have the weight `recipe.weight`."""
-        recipe, student, device = self.recipe, self.student, self.learner.device
-        warm = min(1.0, (self.standing.updates + 1) / recipe.warm_up)
-        rate = recipe.rate * warm * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
-        for group in student.optimizer.param_groups:
+        recipe, trainer, device = self.recipe, self.trainer, self.learner.device
+        warm_up = min(1.0, (self.progress.updates + 1) / recipe.warm_up)
+        rate = recipe.rate * warm_up * 0.5 * (1 + math.cos(math.pi * min(1.0, share_done)))
+        for group in trainer.optimizer.param_groups:
             group["lr"] = rate
-        learnt, branched = sum(tree.learnt for tree in trees), sum(tree.branched for tree in trees)
-        whole, sums = learnt + recipe.weight * branched, torch.zeros(2, device=device)
+        span_tokens, branch_tokens = sum(tree.learnt_tokens for tree in trees), sum(tree.branch_tokens for tree in trees)
+        total_weight, sums = span_tokens + recipe.weight * branch_tokens, torch.zeros(2, device=device)
         self.learner.model.train()
-        for some in by_length(trees, _burden, fitting(device, recipe.batch)):
-            stems, twigs = tree_log_probabilities(self.learner.model, some)
-            parts = torch.stack((-stems.sum(), -twigs.sum()))
-            ((parts[0] + recipe.weight * parts[1]) / whole).backward()
-            sums += parts.detach()
-        norm = torch.nn.utils.clip_grad_norm_(student.weights.values(), recipe.longest_gradient)
-        student.optimizer.step()
-        student.optimizer.zero_grad(set_to_none=True)
-        lost, lost_on_branches = sums.tolist()
+        for batch in by_length(trees, _memory_tokens, batch_limit(device, recipe.batch)):
+            span_logprobs, branch_logprobs = tree_log_probabilities(self.learner.model, batch)
+            losses = torch.stack((-span_logprobs.sum(), -branch_logprobs.sum()))
+            ((losses[0] + recipe.weight * losses[1]) / total_weight).backward()
+            sums += losses.detach()
+        norm = torch.nn.utils.clip_grad_norm_(trainer.weights.values(), recipe.longest_gradient)
+        trainer.optimizer.step()
+        trainer.optimizer.zero_grad(set_to_none=True)
+        span_loss, branch_loss = sums.tolist()
         return {
-            "loss": lost, "loss_branches": lost_on_branches, "learnt": learnt, "branched": branched, "rate": rate,
-            "gradient": float(norm), "tokens": sum(tree.size for tree in trees),
-        }  # fmt: skip
+            "loss": span_loss,
+            "loss_branches": branch_loss,
+            "learnt": span_tokens,
+            "branched": branch_tokens,
+            "rate": rate,
+            "gradient": float(norm),
+            "tokens": sum(tree.size for tree in trees),
+        }
 
     # -- checkpoints -------------------------------------------------------------------------------------------
 
     def state(self) -> Record:
         """Return the state for a checkpoint."""
-        return {"standing": msgspec.to_builtins(self.standing), "student": self.student.state()}
+        return {"standing": msgspec.to_builtins(self.progress), "student": self.trainer.state()}
 
     def resume(self, state: Record) -> None:
-        self.standing = msgspec.convert(state["standing"], DaggerProgress)
-        self.student.resume(state["student"])
+        self.progress = msgspec.convert(state["standing"], DaggerProgress)
+        self.trainer.resume(state["student"])
 
 
-def _burden(tree: Tree) -> int:
-    """Return the tokens of a tree by their memory: a key that is copied for a branch counts as a twelfth of a token."""
+def _memory_tokens(tree: Tree) -> int:
+    """Return the memory that a tree takes, in tokens. A key that is copied for a branch counts as a twelfth of a token."""
     return tree.size + sum(branch.at for branch in tree.branches) // 12
 
 
-def _seen(played: Sequence[BoundedEpisode], labelled: Sequence[Labelled]) -> Record:
+def _rollout_numbers(played: Sequence[BoundedEpisode], labelled: Sequence[Labelled]) -> Record:
     """Return the log numbers of the episodes of a round."""
     counts: Counter[str] = Counter()
-    for one in labelled:
-        counts.update(one.counts)
+    for labels in labelled:
+        counts.update(labels.counts)
     families: dict[str, list[bool]] = {}
-    for attempt in played:
-        families.setdefault(TaskId.parse(attempt.task_id).family, []).append(bool(attempt.env.success))
-    greedy, sampled = ([bool(one.env.success) for one in played if one.greedy == how] for how in (True, False))
+    for episode in played:
+        families.setdefault(TaskId.parse(episode.task_id).family, []).append(bool(episode.env.success))
+    greedy = [bool(episode.env.success) for episode in played if episode.greedy]
+    sampled = [bool(episode.env.success) for episode in played if not episode.greedy]
     states = max(1, counts["states"])
     return {
-        "success": fmean(bool(one.env.success) for one in played),
+        "success": fmean([*greedy, *sampled]),
         "success_greedy": fmean(greedy) if greedy else None,
         "success_sampled": fmean(sampled) if sampled else None,
-        "families": {name: fmean(won) for name, won in sorted(families.items())},
+        "families": {name: fmean(successes) for name, successes in sorted(families.items())},
         "agreement": (counts[SAME] + counts[OTHER_WORDS]) / states,
         "differs": counts[DIFFERS],
         "labels": dict(sorted(counts.items())),
-        "branches": sum(len(one.twigs) for one in labelled),
-        "ended": dict(sorted(Counter(one.ended for one in played).items())),
-        "loops": sum(one.ended == "loop" or one.most_alike >= LOOPED for one in played),
-        "turns": fmean(len(one.lines) for one in played),
+        "branches": sum(len(labels.branches) for labels in labelled),
+        "ended": dict(sorted(Counter(episode.ended for episode in played).items())),
+        "loops": sum(episode.ended == LOOP or episode.highest_count >= LOOP_CALLS for episode in played),
+        "turns": fmean(len(episode.lines) for episode in played),
     }
 
 
@@ -261,17 +285,16 @@ def run(
     labellers = Labellers(workers, dagger.rules, dagger.learner.tokenizer_json)
 
     def rounds() -> Iterator[Record]:
-        standing, recipe = dagger.standing, dagger.recipe
+        progress, recipe = dagger.progress, dagger.recipe
         last, longest = begun, 0.0
-        with closing(stream(dagger.plan, dagger.learner.tokenizer_json, standing.shown, _MANY, workers)) as fresh:
-            while dagger.standing.round < recipe.rounds and last + longest - begun <= minutes * 60:
-                passed = (clock() - begun) / (60 * minutes)
-                progress = max(passed, dagger.standing.round / recipe.rounds)
-                yield dagger.round(labellers, fresh, progress, begun + 60 * minutes)
+        with closing(stream(dagger.plan, dagger.learner.tokenizer_json, progress.shown, _DEMONSTRATIONS, workers)) as fresh:
+            while dagger.progress.round < recipe.rounds and last + longest - begun <= minutes * 60:
+                share_done = max((clock() - begun) / (60 * minutes), dagger.progress.round / recipe.rounds)
+                yield dagger.round(labellers, fresh, share_done, until=begun + 60 * minutes)
                 longest, last = max(longest, clock() - last), clock()
 
     try:
-        for record in watch(rounds(), dagger.recipe.rounds - dagger.standing.round):
+        for record in watch(rounds(), dagger.recipe.rounds - dagger.progress.round):
             journal.log(record)
             journal.save(dagger.state())
             journal.publish(dagger.learner.save)

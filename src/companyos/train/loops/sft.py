@@ -16,13 +16,13 @@ import torch
 from companyos.train.data.demonstrations import Demonstration, DemoPlan, LearningWindow, stream
 from companyos.train.decoding.rollout import ModelEpisode, TimeSpent, rollout
 from companyos.train.decoding.speakers import Speaker, speaker_for
-from companyos.train.model.forward import by_length, fitting, log_probabilities
+from companyos.train.model.forward import batch_limit, by_length, log_probabilities
 from companyos.train.model.models import Learner
 from companyos.train.runs.checkup import Checkup
 from companyos.train.runs.decisions import accuracy, decisions
 from companyos.train.runs.journal import Journal, Record
 
-_ROWS = 256  # held-out episodes that are played at the same time
+_CHECKUP_ROWS = 256  # held-out episodes that are played at the same time
 
 
 class SftRecipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class SftRecipe(msgspec.Struct, frozen=True, kw_only=True):
     rate: float = 5e-4
     schedule: str = "cosine"  # or constant
     warm_up: float = 0.05  # share of all updates
-    longest_gradient: float = 1.0
+    longest_gradient: float = 1.0  # a gradient with a larger norm is scaled down to it
     batch: int = 65536  # tokens in one forward pass on a GPU
     check_every: int = 25  # updates between checkups
 
@@ -44,13 +44,13 @@ class SftRecipe(msgspec.Struct, frozen=True, kw_only=True):
 
     def rate_at(self, update: int) -> float:
         """Return the learning rate of an update: linear warm-up, then a cosine down to a tenth, or constant."""
-        warm = max(1, round(self.warm_up * self.updates))
-        if update < warm:
-            return self.rate * (update + 1) / warm
+        warm_up_updates = max(1, round(self.warm_up * self.updates))
+        if update < warm_up_updates:
+            return self.rate * (update + 1) / warm_up_updates
         if self.schedule == "constant":
             return self.rate
-        done = (update - warm) / max(1, self.updates - warm)
-        return self.rate * (0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, done))))
+        share_done = (update - warm_up_updates) / max(1, self.updates - warm_up_updates)
+        return self.rate * (0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, share_done))))
 
 
 SCHEDULES = ("cosine", "constant")
@@ -66,35 +66,35 @@ class SftTrainer:
         self.optimizer = torch.optim.AdamW(self.weights.values(), lr=recipe.rate, betas=(0.9, 0.99), weight_decay=0.0)
         torch.set_float32_matmul_precision("high")  # on a GPU, multiply float32 as TF32
 
-    def update(self, shown: Sequence[Demonstration]) -> Record:
+    def update(self, demonstrations: Sequence[Demonstration]) -> Record:
         """Make one update on some demonstrations. Return its log record."""
         begun, rate = time.monotonic(), self.recipe.rate_at(self.done)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        windows = [window for one in shown for window in one.windows if window.calls]
-        learnt = sum(end - start for window in windows for start, end in window.calls)
+        windows = [window for demonstration in demonstrations for window in demonstration.windows if window.spans]
+        learnt_tokens = sum(end - start for window in windows for start, end in window.spans)
         loss = torch.zeros((), device=self.learner.device)
         self.learner.model.train()
-        for some in by_length(windows, _length, fitting(self.learner.device, self.recipe.batch)):
-            found = -log_probabilities(self.learner.model, [(window.tokens, window.calls) for window in some]).sum()
-            (found / learnt).backward()
-            loss += found.detach()
+        for batch in by_length(windows, _length, batch_limit(self.learner.device, self.recipe.batch)):
+            batch_loss = -log_probabilities(self.learner.model, [(window.tokens, window.spans) for window in batch]).sum()
+            (batch_loss / learnt_tokens).backward()
+            loss += batch_loss.detach()
         norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), self.recipe.longest_gradient)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.done += 1
-        read = sum(map(_length, windows))
+        all_tokens = sum(map(_length, windows))
         return {
             "update": self.done,
             "demonstrations": self.done * self.recipe.at_once,
-            "loss": loss.item() / learnt,
+            "loss": loss.item() / learnt_tokens,
             "gradient": float(norm),
             "rate": rate,
-            "learned_tokens": learnt,
-            "tokens": read,
-            "tokens_per_second": read / (time.monotonic() - begun),
-            "again": sum(one.again for one in shown),
-            "blind": sum(one.blind for one in shown),
+            "learned_tokens": learnt_tokens,
+            "tokens": all_tokens,
+            "tokens_per_second": all_tokens / (time.monotonic() - begun),
+            "again": sum(demonstration.repeated for demonstration in demonstrations),
+            "blind": sum(demonstration.blind for demonstration in demonstrations),
         }
 
     def state(self) -> Record:
@@ -115,7 +115,7 @@ def _length(window: LearningWindow) -> int:
 
 
 class Examiner:
-    """Measures a model on held-out tasks."""
+    """Measures a model on the held-out tasks of a checkup."""
 
     def __init__(self, learner: Learner, checkup: Checkup) -> None:
         self._learner, self._checkup = learner, checkup
@@ -127,14 +127,14 @@ class Examiner:
         """Return the numbers of a checkup and the decision accuracy (`runs/decisions.py`)."""
         learner, ids = self._learner, self._checkup.ids
         if self._speaker is None:
-            rows = min(_ROWS, len(ids))
-            self._speaker = speaker_for(learner, rows)
+            self._speaker = speaker_for(learner, min(_CHECKUP_ROWS, len(ids)))
         else:
             self._speaker.load(learner.model)
         learner.model.eval()
-        decided = accuracy(learner, self._speaker, self._decisions) if self._decisions else {}
+        decision_accuracy = accuracy(learner, self._speaker, self._decisions) if self._decisions else {}
         episodes = (ModelEpisode(task_id, True, self._tokenizer, learner.limit, learner.reserve) for task_id in ids)
-        return {**self._checkup.numbers(one.env for one in rollout(self._speaker, episodes, TimeSpent())), **decided}
+        played = rollout(self._speaker, episodes, TimeSpent())
+        return {**self._checkup.numbers(episode.env for episode in played), **decision_accuracy}
 
 
 def train(
@@ -148,29 +148,29 @@ def train(
     watch: Callable[[Iterator[Record], int], Iterable[Record]] = lambda records, total: records,
 ) -> SftTrainer:
     """Train a model, from the journal's checkpoint if there is one, for at most `minutes` in this session."""
-    student = SftTrainer(learner, recipe)
+    trainer = SftTrainer(learner, recipe)
     state = journal.resume()
     if state is not None:
-        student.resume(state)
+        trainer.resume(state)
     ends = time.monotonic() + 60 * minutes
     examiner = Examiner(learner, checkup) if checkup is not None else None
 
     def updates() -> Iterator[Record]:
-        first = student.done * recipe.at_once
-        with closing(stream(plan, learner.tokenizer_json, first, recipe.demonstrations, workers)) as shown:
-            while student.done < recipe.updates and time.monotonic() < ends:
-                record = student.update(list(islice(shown, recipe.at_once)))
-                if examiner is not None and (student.done == recipe.updates or student.done % recipe.check_every == 0):
+        first = trainer.done * recipe.at_once
+        with closing(stream(plan, learner.tokenizer_json, first, recipe.demonstrations, workers)) as demonstrations:
+            while trainer.done < recipe.updates and time.monotonic() < ends:
+                record = trainer.update(list(islice(demonstrations, recipe.at_once)))
+                if examiner is not None and (trainer.done == recipe.updates or trainer.done % recipe.check_every == 0):
                     record["checkup"] = examiner.numbers()
                 yield record
 
     def save() -> None:
-        journal.save(student.state())
+        journal.save(trainer.state())
         journal.publish(learner.save)
 
-    for record in watch(updates(), recipe.updates - student.done):
+    for record in watch(updates(), recipe.updates - trainer.done):
         journal.log(record)
         if journal.due():
             save()
     save()
-    return student
+    return trainer

@@ -26,8 +26,8 @@ from companyos.train.loops.trl_plan import TrlPlan
 from companyos.train.model.models import LORA_RANK, Learner, device_named, load
 from companyos.train.runs.journal import Journal
 
-BONUS = 0.2
-_ASKED = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": ""}]  # the environment adds the brief
+TWIN_BONUS = 0.2
+_PROMPT = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": ""}]  # the environment adds the brief
 
 
 def train(plan: TrlPlan, journal: Journal, minutes: float = math.inf) -> int:
@@ -38,37 +38,44 @@ def train(plan: TrlPlan, journal: Journal, minutes: float = math.inf) -> int:
         trainer = trainer_of(
             plan, learner, Journaled(journal, minutes), lambda: episodes.enter_context(CompanyOS(plan.url, plan.token))
         )
-        kept = journal.resume()
-        trainer.train(resume_from_checkpoint=f"{trainer.args.output_dir}/checkpoint-{kept['update']}" if kept else None)
+        state = journal.resume()
+        trainer.train(resume_from_checkpoint=f"{trainer.args.output_dir}/checkpoint-{state['update']}" if state else None)
     journal.publish(learner.save)
     return int(trainer.state.global_step)
 
 
-def trainer_of(plan: TrlPlan, learner: Learner, journaled: "Journaled", episode: Callable[[], TrlEpisode]) -> GRPOTrainer:
+def trainer_of(
+    plan: TrlPlan, learner: Learner, journaled: "Journaled", new_episode: Callable[[], TrlEpisode]
+) -> GRPOTrainer:
+    """Return TRL's trainer for a plan."""
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # hides TRL's warning that its environments are experimental
     return GRPOTrainer(
         model=learner.model,
         processing_class=learner.tokenizer,
         args=config_of(plan),
         train_dataset=Dataset.from_list(list(rows(plan))),
-        environment_factory=episode,
+        environment_factory=new_episode,
         reward_funcs=[twins, success, invalid],
         callbacks=[journaled],
     )
 
 
 def rows(plan: TrlPlan) -> Iterator[dict[str, Any]]:
-    """Yield the tasks of all updates in order, each with its twin in the same update, if there is one."""
+    """Yield the tasks of all updates in order. A task and its twin are in the same update, and name each other."""
     weights = dict.fromkeys(plan.families, 1.0)
     for update in range(plan.updates):
         for lesson in lessons(plan.seed, update, plan.tasks, weights, plan.chaos):
             for task_id in lesson:
                 sibling = next((other for other in lesson if other != task_id), "")
-                yield {"prompt": _ASKED, "task_id": task_id, "sibling": sibling}
+                yield {"prompt": _PROMPT, "task_id": task_id, "sibling": sibling}
 
 
 def config_of(plan: TrlPlan) -> GRPOConfig:
-    """Return TRL's settings, as in the lean loop: advantage is reward minus group mean, token-mean loss, no KL term."""
+    """Return TRL's settings.
+
+    As in the lean loop, the advantage is the reward minus the mean of the group, the loss is a mean over tokens, and there
+    is no KL term.
+    """
     on_gpu = device_named(plan.device) == "cuda"
     return GRPOConfig(
         output_dir=str(plan.out / "trl"),
@@ -78,7 +85,7 @@ def config_of(plan: TrlPlan) -> GRPOConfig:
         gradient_accumulation_steps=plan.batch // plan.at_once,  # one update for each batch of episodes
         shuffle_dataset=False,  # twins stay in the same update
         max_completion_length=plan.tokens,
-        max_tool_calling_iterations=plan.most_calls,
+        max_tool_calling_iterations=plan.max_calls,
         temperature=1.0,
         beta=0.0,
         epsilon=0.2,
@@ -103,31 +110,32 @@ def config_of(plan: TrlPlan) -> GRPOConfig:
 def twins(environments: Sequence[TrlEpisode], task_id: list[str], sibling: list[str], **_: Any) -> list[float]:
     """Return a bonus for each success, if more than half of the rollouts of both twins succeed.
 
-    Only successes get it: a bonus for a whole group would not change its advantages.
+    Failures get no bonus: a bonus for a whole group would not change its advantages. TRL passes one entry for each rollout:
+    its episode, its task and the twin of that task.
     """
-    groups: dict[str, list[bool]] = {}
+    successes: dict[str, list[bool]] = {}
     for task, episode in zip(task_id, environments, strict=True):
-        groups.setdefault(task, []).append(episode.success)
-    passed = {task for task, group in groups.items() if 2 * sum(group) > len(group)}
-    both = [task in passed and other in passed for task, other in zip(task_id, sibling, strict=True)]
-    return [BONUS * (paid and episode.success) for paid, episode in zip(both, environments, strict=True)]
+        successes.setdefault(task, []).append(episode.success)
+    passed = {task for task, group in successes.items() if 2 * sum(group) > len(group)}
+    both_passed = [task in passed and twin in passed for task, twin in zip(task_id, sibling, strict=True)]
+    return [TWIN_BONUS * (both and episode.success) for both, episode in zip(both_passed, environments, strict=True)]
 
 
 def success(environments: Sequence[TrlEpisode], **_: Any) -> list[float]:
-    """Return 1 for each success. Its weight is 0: it is only logged."""
+    """Return 1 for each success. This reward has the weight 0, so that it is only logged."""
     return [float(episode.success) for episode in environments]
 
 
 def invalid(environments: Sequence[TrlEpisode], **_: Any) -> list[float]:
-    """Return the share of invalid calls in each episode. Its weight is 0: it is only logged."""
-    return [sum(code in INVALID for code in one.codes) / max(1, len(one.codes)) for one in environments]
+    """Return the share of invalid calls in each episode. This reward has the weight 0, so that it is only logged."""
+    return [sum(code in INVALID for code in episode.codes) / max(1, len(episode.codes)) for episode in environments]
 
 
 # -- journal and checkpoints -----------------------------------------------------------------------------------------------
 
 
 class Journaled(TrainerCallback):  # type: ignore[misc]
-    """Logs updates under our names, and lets TRL save a checkpoint when the journal wants one."""
+    """Logs updates under our names, and lets TRL save a checkpoint when the journal says that one is due."""
 
     def __init__(self, journal: Journal, minutes: float = math.inf) -> None:
         self._journal = journal
@@ -142,7 +150,8 @@ class Journaled(TrainerCallback):  # type: ignore[misc]
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, float], **_: Any
     ) -> None:
         if "reward" in logs:  # TRL's last record is about the run, not about an update
-            self._journal.log({"update": state.global_step, **{ours: logs[theirs] for ours, theirs in _WORDS.items()}})
+            numbers = {our_name: logs[trl_name] for our_name, trl_name in _TRL_NAMES.items()}
+            self._journal.log({"update": state.global_step, **numbers})
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Record a finished checkpoint in the journal, and delete the earlier ones."""
@@ -152,7 +161,7 @@ class Journaled(TrainerCallback):  # type: ignore[misc]
                 shutil.rmtree(folder)
 
 
-_WORDS = {
+_TRL_NAMES = {  # by the name in our log
     "reward": "reward",
     "score": f"rewards/{CompanyOS.__name__}/mean",
     "success": f"rewards/{success.__name__}/mean",
@@ -171,15 +180,15 @@ _WORDS = {
 # -- models ----------------------------------------------------------------------------------------------------------------
 
 
-def _by_trl(plan: TrlPlan) -> Learner:
+def _load_for_trl(plan: TrlPlan) -> Learner:
     return load(plan.model, device_named(plan.device), "full" if plan.full else "lora")
 
 
-def _by_unsloth(plan: TrlPlan) -> Learner:
+def _load_with_unsloth(plan: TrlPlan) -> Learner:
     from unsloth import FastLanguageModel
 
-    length = PROMPT_TOKENS + plan.tokens
-    settings = {"max_seq_length": length, "load_in_4bit": False, "full_finetuning": plan.full}
+    max_tokens = PROMPT_TOKENS + plan.tokens
+    settings = {"max_seq_length": max_tokens, "load_in_4bit": False, "full_finetuning": plan.full}
     model, tokenizer = FastLanguageModel.from_pretrained(plan.model, **settings)
     if not plan.full:
         adapter = {"r": LORA_RANK, "lora_alpha": 2 * LORA_RANK, "random_state": plan.seed}
@@ -188,4 +197,4 @@ def _by_unsloth(plan: TrlPlan) -> Learner:
 
 
 PROMPT_TOKENS = 6144  # tools and brief take about 4,000 tokens with most tokenizers
-LOADERS: dict[str, Callable[[TrlPlan], Learner]] = {"trl": _by_trl, "unsloth": _by_unsloth}
+LOADERS: dict[str, Callable[[TrlPlan], Learner]] = {"trl": _load_for_trl, "unsloth": _load_with_unsloth}

@@ -20,8 +20,8 @@ from companyos.train.model.models import SMOLLM2, check_model
 from companyos.train.runs.journal import Journal
 
 BACKENDS = ("trl", "unsloth")
-_NEEDED = ("torch", "transformers", "trl", "peft", "datasets")
-_MAY_CHANGE = ("out", "updates", "device", "url", "token_env")
+_NEEDED_MODULES = ("torch", "transformers", "trl", "peft", "datasets")
+_CHANGEABLE_SETTINGS = ("out", "updates", "device", "url", "token_env")  # when a run is resumed
 
 
 class TrlPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,9 +46,9 @@ class TrlPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The settings that must not change when a run is resumed. Its length, place and device may change."""
-        kept = {name: value for name, value in msgspec.structs.asdict(self).items() if name not in _MAY_CHANGE}
-        return {"loop": "trl", **kept, "families": list(self.families)}
+        """The settings that must not change when a run is resumed. Its length, folder, device and server may change."""
+        fixed = {name: value for name, value in msgspec.structs.asdict(self).items() if name not in _CHANGEABLE_SETTINGS}
+        return {"loop": "trl", **fixed, "families": list(self.families)}
 
     @property
     def batch(self) -> int:
@@ -61,7 +61,7 @@ class TrlPlan(msgspec.Struct, frozen=True, kw_only=True):
         return {dial: self.dose for dial in DIALS if dial != "tool_clutter"}
 
     @property
-    def most_calls(self) -> int:
+    def max_calls(self) -> int:
         """The largest step budget of the families."""
         doses = doses_of(self.chaos)
         return max(family(name).budget(doses) for name in self.families)
@@ -73,8 +73,8 @@ class TrlPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_of(args: Namespace, families: tuple[str, ...]) -> TrlPlan:
     """Return the plan for command-line arguments. There is no curriculum: the first dose is used."""
-    named = {name: said for name in TrlPlan.__struct_fields__ if (said := getattr(args, name, None)) is not None}
-    return TrlPlan(**named | {"families": families, "dose": args.doses[0]})
+    given = {name: getattr(args, name) for name in TrlPlan.__struct_fields__ if getattr(args, name, None) is not None}
+    return TrlPlan(**given | {"families": families, "dose": args.doses[0]})
 
 
 def carry_out(plan: TrlPlan, tracker: str = "", minutes: float = math.inf) -> int:
@@ -109,13 +109,15 @@ def check(plan: TrlPlan) -> None:
     check_template(plan.model)
 
 
-def check_libraries(found: Callable[[str], object] = find_spec) -> None:
-    missing = [name for name in _NEEDED if found(name) is None]
+def check_libraries(find: Callable[[str], object] = find_spec) -> None:
+    """Raise `Misuse` if a module is not installed. Tests pass another `find`."""
+    missing = [name for name in _NEEDED_MODULES if find(name) is None]
     if missing:
         raise Misuse(f'--loop trl needs {missing[0]}: pip install "companyos[train]"')
 
 
 def check_server(plan: TrlPlan) -> None:
+    """Raise `Misuse` if the server does not answer or has not enough room for an update."""
     if plan.token_env and not plan.token:
         raise Misuse(f"the variable {plan.token_env} must have the server's token, and is not set")
     try:
@@ -130,12 +132,13 @@ def check_server(plan: TrlPlan) -> None:
         )
 
 
-def check_unsloth(found: Callable[[str], object] = find_spec) -> None:
+def check_unsloth(find: Callable[[str], object] = find_spec) -> None:
+    """Raise `Misuse` if there is no GPU or unsloth is not installed; otherwise import it."""
     import torch
 
     if not torch.cuda.is_available():
         raise Misuse("--backend unsloth needs a GPU, and there is none: take --backend trl, which trains on CPU as well")
-    if found("unsloth") is None:
+    if find("unsloth") is None:
         raise Misuse(
             "--backend unsloth needs it: pip install -e . -r requirements-unsloth.txt, in an environment of its own"
         )
@@ -148,22 +151,22 @@ def check_template(model: str) -> None:
     from trl.chat_template_utils import add_response_schema, supports_tool_calling
 
     if model == SMOLLM2:
-        raise _unread(model, "it cannot write tool calls")
+        raise _unsupported_template(model, "it cannot write tool calls")
     try:
         tokenizer = AutoTokenizer.from_pretrained(model)
     except (OSError, ValueError) as error:
         raise Misuse(f"no tokenizer of {model}: {_first_line(error)}") from None
-    known = getattr(tokenizer, "response_template", None) or getattr(tokenizer, "response_schema", None)
+    has_parser = getattr(tokenizer, "response_template", None) or getattr(tokenizer, "response_schema", None)
     try:
         if tokenizer.chat_template is None or not supports_tool_calling(tokenizer):
             raise ValueError("it cannot write tool calls")
-        if not known:
+        if not has_parser:
             add_response_schema(tokenizer)
     except ValueError as error:
-        raise _unread(model, _first_line(error)) from None
+        raise _unsupported_template(model, _first_line(error)) from None
 
 
-def _unread(model: str, why: str) -> Misuse:
+def _unsupported_template(model: str, why: str) -> Misuse:
     return Misuse(
         f"TRL cannot parse the chat template of {model} ({why}): take a model whose template it knows, such as Qwen2.5, "
         "Qwen3 or Llama 3, set tokenizer.response_template, or train with --loop lean, which needs none"
@@ -171,4 +174,5 @@ def _unread(model: str, why: str) -> Misuse:
 
 
 def _first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or the name of its class if it has no message."""
     return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,7 +1,8 @@
-"""Branches: better turns at some places of a window, learnt in the same forward pass as the window.
+"""Branches: better turns at some positions of a window, learnt in the same forward pass as the window.
 
-The tokens of a branch see the window up to the branch's place and the branch itself; nothing else sees them. So the window
-is processed once, however many branches it has. The log probabilities equal those of separate sequences.
+A window is a part of an episode's script, as tokens. The tokens of a branch see the window up to the position where the
+branch begins, and the branch itself; no other token sees them. So the window is processed once, however many branches it
+has. The log probabilities equal those of separate sequences.
 """
 
 from collections.abc import Sequence
@@ -16,28 +17,28 @@ from torch.nn import functional as F  # noqa: N812
 from companyos.train.model.forward import log_probabilities
 from companyos.train.model.layers import (
     Attend,
+    attend_causally,
     causal_model,
-    causally,
-    fits,
+    compute_type,
     flash,
     has_flash,
+    hidden_states,
+    is_supported,
+    rotations_of,
     shape_of,
-    through,
-    turns_of,
     weights_of,
-    working_type,
 )
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """A better turn, in place of the window's tokens from `at` on."""
+    """A better turn, in place of the window's tokens from index `at` on."""
 
     at: int
     tokens: list[int]
 
 
 class Tree(msgspec.Struct, frozen=True):
-    """A window, the spans of it that are learnt as they are, and its branches."""
+    """A window, its spans (first token and end) that are learnt as they are, and its branches."""
 
     tokens: list[int]
     spans: list[tuple[int, int]]
@@ -49,96 +50,121 @@ class Tree(msgspec.Struct, frozen=True):
         return len(self.tokens) + sum(len(branch.tokens) for branch in self.branches)
 
     @property
-    def learnt(self) -> int:
+    def learnt_tokens(self) -> int:
         """Number of tokens of the window that are learnt."""
         return sum(end - start for start, end in self.spans)
 
     @property
-    def branched(self) -> int:
+    def branch_tokens(self) -> int:
         """Number of tokens of branches, which are all learnt."""
         return sum(len(branch.tokens) for branch in self.branches)
 
     def sequences(self) -> list[tuple[list[int], list[tuple[int, int]]]]:
-        """Return the same as sequences without branches: the window, then a sequence for each branch."""
-        apart = [([*self.tokens[: one.at], *one.tokens], [(one.at, one.at + len(one.tokens))]) for one in self.branches]
-        return [(self.tokens, self.spans), *apart]
+        """Return equal sequences without branches, each with its learnt spans: the window, then one for each branch."""
+        with_branch = [
+            ([*self.tokens[: branch.at], *branch.tokens], [(branch.at, branch.at + len(branch.tokens))])
+            for branch in self.branches
+        ]
+        return [(self.tokens, self.spans), *with_branch]
 
 
 class _BranchView(NamedTuple):
-    """The keys of a branch: `length` tokens of its window from `first` on, then its own `size` tokens from `at` on."""
+    """What a branch sees: `window_length` tokens from `window_start` on, then its own `length` tokens from `start` on.
 
-    first: int
+    The starts are indices into the concatenated tokens of all windows and branches.
+    """
+
+    window_start: int
+    window_length: int
+    start: int
     length: int
-    at: int
-    size: int
 
 
 def tree_log_probabilities(model: Any, trees: Sequence[Tree]) -> tuple[Any, Any]:
     """Return the log probabilities of all tokens of spans, and those of all tokens of branches, both tree by tree."""
-    if not fits(model):
-        return _apart(model, trees)
+    if not is_supported(model):
+        return _separately(model, trees)
     lm = causal_model(model)
-    device, dtype = lm.device, working_type(lm.device)
+    device, dtype = lm.device, compute_type(lm.device)
     lengths = [len(tree.tokens) for tree in trees]
-    firsts = list(accumulate(lengths, initial=0))
+    window_starts = list(accumulate(lengths, initial=0))
     tokens = [token for tree in trees for token in tree.tokens]
-    places = [place for length in lengths for place in range(length)]
-    before = [at - 1 + n for at, tree in zip(firsts, trees, strict=False) for span in tree.spans for n in range(*span)]
-    said = [token for tree in trees for start, end in tree.spans for token in tree.tokens[start:end]]
-    stems, seen = len(said), list[_BranchView]()
-    for first, tree in zip(firsts, trees, strict=False):
+    positions = [position for length in lengths for position in range(length)]
+    # Every learnt token is a target, and is predicted from the token before it: `sources` has the index of that token.
+    targets = [token for tree in trees for start, end in tree.spans for token in tree.tokens[start:end]]
+    sources = [
+        window_start + index - 1
+        for window_start, tree in zip(window_starts, trees, strict=False)
+        for span in tree.spans
+        for index in range(*span)
+    ]
+    span_targets, views = len(targets), list[_BranchView]()
+    for window_start, tree in zip(window_starts, trees, strict=False):
         for branch in tree.branches:
-            at, size = len(tokens), len(branch.tokens) - 1  # nothing is predicted from its last token
-            before += [first + branch.at - 1, *range(at, at + size)]
-            said += branch.tokens
+            start, length = len(tokens), len(branch.tokens) - 1  # nothing is predicted from its last token
+            sources += [window_start + branch.at - 1, *range(start, start + length)]
+            targets += branch.tokens
             tokens += branch.tokens[:-1]
-            places += range(branch.at, branch.at + size)
-            if size:
-                seen.append(_BranchView(first, branch.at, at, size))
-    sent = partial(torch.tensor, device=device)
-    turn = tuple(x[sent(places)] for x in turns_of(model, max(places) + 1, dtype))
-    attend: Attend = _packed(lengths, seen, device) if has_flash(device) else partial(_one_by_one, lengths, seen)
-    hidden = through(weights_of(model, dtype), shape_of(model), sent(tokens), turn, attend)
-    logits = F.linear(hidden[sent(before)].float(), lm.get_output_embeddings().weight.float())
-    likely = logits.gather(-1, sent(said)[:, None])[:, 0] - logits.logsumexp(-1)
-    return likely[:stems], likely[stems:]
+            positions += range(branch.at, branch.at + length)
+            if length:
+                views.append(_BranchView(window_start, branch.at, start, length))
+    on_device = partial(torch.tensor, device=device)
+    rotation = tuple(x[on_device(positions)] for x in rotations_of(model, max(positions) + 1, dtype))
+    attend: Attend = _attend_packed(lengths, views, device) if has_flash(device) else partial(_attend, lengths, views)
+    hidden = hidden_states(weights_of(model, dtype), shape_of(model), on_device(tokens), rotation, attend)
+    logits = F.linear(hidden[on_device(sources)].float(), lm.get_output_embeddings().weight.float())
+    logprobs = logits.gather(-1, on_device(targets)[:, None])[:, 0] - logits.logsumexp(-1)
+    return logprobs[:span_targets], logprobs[span_targets:]
 
 
-def _apart(model: Any, trees: Sequence[Tree]) -> tuple[Any, Any]:
+def _separately(model: Any, trees: Sequence[Tree]) -> tuple[Any, Any]:
     """Compute the same for a model of another architecture, with a separate sequence for each branch."""
-    stems = [tree.sequences()[0] for tree in trees]
-    twigs = [one for tree in trees for one in tree.sequences()[1:]]
-    nothing = torch.zeros(0, device=causal_model(model).device)
-    found = [log_probabilities(model, some) if any(spans for _, spans in some) else nothing for some in (stems, twigs)]
-    return found[0], found[1]
+    windows = [tree.sequences()[0] for tree in trees]
+    branches = [sequence for tree in trees for sequence in tree.sequences()[1:]]
+
+    def logprobs(sequences: Sequence[tuple[list[int], list[tuple[int, int]]]]) -> Any:
+        if any(spans for _, spans in sequences):
+            return log_probabilities(model, sequences)
+        return torch.zeros(0, device=causal_model(model).device)
+
+    return logprobs(windows), logprobs(branches)
 
 
-def _packed(lengths: Sequence[int], seen: Sequence[_BranchView], device: Any) -> Attend:
-    """Attend to all rows in one call of the kernel. A branch has its own queries, and its window's keys before its own."""
-    index = [n for one in seen for n in (*range(one.first, one.first + one.length), *range(one.at, one.at + one.size))]
-    asking = [*lengths, *(one.size for one in seen)]
-    looked = [*lengths, *(one.length + one.size for one in seen)]
-    from_q, from_k = (torch.tensor([0, *accumulate(sizes)], dtype=torch.int32, device=device) for sizes in (asking, looked))
-    gathered, whole = torch.tensor(index, dtype=torch.int64, device=device), sum(lengths)
-    most_q, most_k = max(asking), max(looked)
+def _attend_packed(lengths: Sequence[int], views: Sequence[_BranchView], device: Any) -> Attend:
+    """Return an attention function that computes all windows and branches in one call of the kernel.
 
-    def attend(number: int, q: Any, k: Any, v: Any) -> Any:
-        if index:
-            k, v = (torch.cat((x[:whole], x.index_select(0, gathered))) for x in (k, v))
-        return flash(q, k, v, from_q, from_k, most_q, most_k).flatten(1)
+    A branch has only its own queries. Its keys are copies of those of its window, followed by its own.
+    """
+    key_indices = [
+        index
+        for view in views
+        for start, length in ((view.window_start, view.window_length), (view.start, view.length))
+        for index in range(start, start + length)
+    ]
+    queries = [*lengths, *(view.length for view in views)]
+    keys = [*lengths, *(view.window_length + view.length for view in views)]
+    bounds_q, bounds_k = (torch.tensor([0, *accumulate(n)], dtype=torch.int32, device=device) for n in (queries, keys))
+    branch_keys, in_windows = torch.tensor(key_indices, dtype=torch.int64, device=device), sum(lengths)
+
+    def attend(layer_index: int, q: Any, k: Any, v: Any) -> Any:
+        if key_indices:
+            k, v = (torch.cat((x[:in_windows], x.index_select(0, branch_keys))) for x in (k, v))
+        return flash(q, k, v, bounds_q, bounds_k, max(queries), max(keys)).flatten(1)
 
     return attend
 
 
-def _one_by_one(lengths: Sequence[int], seen: Sequence[_BranchView], number: int, q: Any, k: Any, v: Any) -> Any:
-    """Compute the same row by row."""
-    whole = sum(lengths)
-    found = [causally(lengths, number, q[:whole], k[:whole], v[:whole])]
-    for one in seen:
-        ours = slice(one.at, one.at + one.size)
-        keys, values = (torch.cat((x[one.first : one.first + one.length], x[ours])) for x in (k, v))
-        mask = torch.ones(one.size, one.length + one.size, dtype=torch.bool, device=q.device).tril(one.length)
-        row = (x.transpose(0, 1)[None] for x in (q[ours], keys, values))
-        here = F.scaled_dot_product_attention(*row, attn_mask=mask, enable_gqa=True)
-        found.append(here[0].transpose(0, 1).flatten(1))
-    return torch.cat(found)
+def _attend(lengths: Sequence[int], views: Sequence[_BranchView], layer_index: int, q: Any, k: Any, v: Any) -> Any:
+    """Compute the same attention, one window or branch after the other."""
+    in_windows = sum(lengths)
+    outputs = [attend_causally(lengths, layer_index, q[:in_windows], k[:in_windows], v[:in_windows])]
+    for view in views:
+        window = slice(view.window_start, view.window_start + view.window_length)
+        branch = slice(view.start, view.start + view.length)
+        keys, values = (torch.cat((x[window], x[branch])) for x in (k, v))
+        seen = view.window_length + view.length
+        mask = torch.ones(view.length, seen, dtype=torch.bool, device=q.device).tril(view.window_length)
+        row = (x.transpose(0, 1)[None] for x in (q[branch], keys, values))
+        output = F.scaled_dot_product_attention(*row, attn_mask=mask, enable_gqa=True)
+        outputs.append(output[0].transpose(0, 1).flatten(1))
+    return torch.cat(outputs)

@@ -1,4 +1,4 @@
-"""Log probabilities of calls, each after exactly the tokens that the player had seen."""
+"""Log probabilities of calls, each after exactly the tokens that the model had seen when it made the call."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
@@ -10,41 +10,44 @@ from torch.nn import functional as F  # noqa: N812
 from companyos.train.model.layers import causal_model, last_hidden_states
 
 T = TypeVar("T")
-Spans = Sequence[tuple[int, int]]  # the first token of each call, and the token after its last
-_ON_A_PROCESSOR = 4096  # tokens in one batch on a CPU
+Spans = Sequence[tuple[int, int]]  # of each call: the index of its first token, and of the token after its last
+_CPU_BATCH_TOKENS = 4096
 
 
 def log_probabilities(model: Any, windows: Sequence[tuple[list[int], Spans]]) -> Any:
-    """Return the log probability of every token of every call. Logits are computed for these tokens only."""
+    """Return the log probability of every token of every call. A window is its tokens and the spans of its calls.
+
+    Logits are computed for the tokens of calls only.
+    """
     lm = causal_model(model)
     firsts = accumulate((len(tokens) for tokens, _ in windows), initial=0)
-    places = torch.tensor(
+    positions = torch.tensor(
         [
-            first + place
+            first + position
             for first, (_, spans) in zip(firsts, windows, strict=False)
             for span in spans
-            for place in range(*span)
+            for position in range(*span)
         ]
     )
-    said = torch.tensor([token for tokens, spans in windows for start, end in spans for token in tokens[start:end]])
-    places, said = places.to(lm.device), said.to(lm.device)
+    targets = torch.tensor([token for tokens, spans in windows for start, end in spans for token in tokens[start:end]])
+    positions, targets = positions.to(lm.device), targets.to(lm.device)
     hidden = last_hidden_states(model, [tokens for tokens, _ in windows])
-    logits = F.linear(hidden[places - 1].float(), lm.get_output_embeddings().weight.float())
-    return logits.gather(-1, said[:, None])[:, 0] - logits.logsumexp(-1)
+    logits = F.linear(hidden[positions - 1].float(), lm.get_output_embeddings().weight.float())
+    return logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1)
 
 
-def fitting(device: Any, most: int) -> int:
-    """Return how many tokens go through a model at once: `most` on a GPU, fewer on a CPU, which would run out of memory."""
-    return most if device.type == "cuda" else min(most, _ON_A_PROCESSOR)
+def batch_limit(device: Any, gpu_tokens: int) -> int:
+    """Return the most tokens of one forward pass: `gpu_tokens` on a GPU, fewer on a CPU, which has less memory."""
+    return gpu_tokens if device.type == "cuda" else min(gpu_tokens, _CPU_BATCH_TOKENS)
 
 
-def by_length(things: Sequence[T], length: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Yield batches of items of similar length, longest first, with at most `most` tokens or one item."""
-    some: list[T] = []
-    for thing in sorted(things, key=length, reverse=True):
-        if some and (len(some) + 1) * length(some[0]) > most:
-            yield some
-            some = []
-        some.append(thing)
-    if some:
-        yield some
+def by_length(items: Sequence[T], length: Callable[[T], int], max_tokens: int) -> Iterator[list[T]]:
+    """Yield batches of items of similar length, longest first, with at most `max_tokens` tokens or one item."""
+    batch: list[T] = []
+    for item in sorted(items, key=length, reverse=True):
+        if batch and (len(batch) + 1) * length(batch[0]) > max_tokens:  # as if all were padded to the first
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-SHAPES = ("llama", "qwen2")  # model types; they differ only in a bias
+MODEL_TYPES = ("llama", "qwen2")  # they differ only in a bias
 
-# An attention function: takes the number of a layer, and queries, keys and values (token × head × size). Returns the
+# An attention function: takes the index of a layer, and queries, keys and values (token × head × head size). Returns the
 # outputs of all heads, concatenated.
 Attend = Callable[[int, Any, Any, Any], Any]
 
@@ -24,47 +24,53 @@ def causal_model(model: Any) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
-def fits(model: Any) -> bool:
+def is_supported(model: Any) -> bool:
     """Return whether this forward pass supports a model."""
     config = causal_model(model).config
-    return config.model_type in SHAPES and config.hidden_act == "silu" and not getattr(config, "use_sliding_window", False)
+    return (
+        config.model_type in MODEL_TYPES and config.hidden_act == "silu" and not getattr(config, "use_sliding_window", False)
+    )
 
 
 class ModelShape(NamedTuple):
     """The sizes that cannot be read from the weights."""
 
     heads: int
-    key_heads: int
-    size: int  # of a head
-    eps: float
+    kv_heads: int
+    head_size: int
+    eps: float  # of the norms
 
 
 def shape_of(model: Any) -> ModelShape:
+    """Return the sizes of a model."""
     config = causal_model(model).config
     heads = config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // heads
-    return ModelShape(heads, config.num_key_value_heads, size, config.rms_norm_eps)
+    head_size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    return ModelShape(heads, config.num_key_value_heads, head_size, config.rms_norm_eps)
 
 
 class Layer(NamedTuple):
     """The weights of one layer. Those with the same input are concatenated."""
 
-    before: Any
+    attention_norm: Any
     qkv: Any
-    bias: Any
+    bias: Any  # of queries, keys and values; None if the model has none
     out: Any
-    after: Any
+    mlp_norm: Any
     gate_up: Any
     down: Any
 
 
 class ModelWeights(NamedTuple):
+    """All weights of a model."""
+
     embedding: Any
     layers: list[Layer]
     norm: Any
     head: Any
 
-    def each(self) -> Iterator[Any]:
+    def tensors(self) -> Iterator[Any]:
+        """Yield every weight, always in the same order."""
         yield from (self.embedding, self.norm, self.head)
         for layer in self.layers:
             yield from (weight for weight in layer if weight is not None)
@@ -75,108 +81,115 @@ def weights_of(model: Any, dtype: Any) -> ModelWeights:
     lm = causal_model(model)
     layers = lm.model.layers
     attentions, mlps = [layer.self_attn for layer in layers], [layer.mlp for layer in layers]
-    in_three = [[getattr(attention, name) for attention in attentions] for name in ("q_proj", "k_proj", "v_proj")]
+    projections = [[getattr(attention, name) for attention in attentions] for name in ("q_proj", "k_proj", "v_proj")]
 
     def copied(weight: Any) -> Any:
         return weight.to(dtype, copy=True)
 
-    def beside(*linears: Sequence[Any]) -> Sequence[Any]:
-        """Return, for every layer, the concatenated weights of some linear modules."""
-        stacked: Sequence[Any] = torch.cat([_merged(ones) for ones in linears], dim=1).to(dtype).unbind()
-        return stacked
+    def concatenated(*modules: Sequence[Any]) -> Sequence[Any]:
+        """Return, for every layer, the concatenated weights of some linear modules. Each is given for all layers."""
+        by_layer: Sequence[Any] = torch.cat([_merged(linears) for linears in modules], dim=1).to(dtype).unbind()
+        return by_layer
 
     def biases() -> Sequence[Any]:
-        if _inner(in_three[0][0]).bias is None:
+        if _inner(projections[0][0]).bias is None:
             return [None] * len(layers)
-        return [torch.cat([_inner(ones[number]).bias for ones in in_three]).to(dtype) for number in range(len(layers))]
+        by_layer = zip(*projections, strict=True)
+        return [torch.cat([_inner(linear).bias for linear in linears]).to(dtype) for linears in by_layer]
 
-    made = zip(
+    weights_by_layer = zip(  # in the order of the fields of `Layer`
         [copied(layer.input_layernorm.weight) for layer in layers],
-        beside(*in_three),
+        concatenated(*projections),
         biases(),
-        beside([attention.o_proj for attention in attentions]),
+        concatenated([attention.o_proj for attention in attentions]),
         [copied(layer.post_attention_layernorm.weight) for layer in layers],
-        beside([mlp.gate_proj for mlp in mlps], [mlp.up_proj for mlp in mlps]),
-        beside([mlp.down_proj for mlp in mlps]),
+        concatenated([mlp.gate_proj for mlp in mlps], [mlp.up_proj for mlp in mlps]),
+        concatenated([mlp.down_proj for mlp in mlps]),
         strict=True,
     )
     return ModelWeights(
         embedding=copied(lm.model.embed_tokens.weight),
-        layers=[Layer(*weights) for weights in made],
+        layers=[Layer(*weights) for weights in weights_by_layer],
         norm=copied(lm.model.norm.weight),
         head=copied(lm.get_output_embeddings().weight),
     )
 
 
-def through(weights: ModelWeights, shape: ModelShape, tokens: Any, turn: tuple[Any, Any], attend: Attend) -> Any:
-    """Return the last hidden states of tokens. `turn` has the cosines and sines of their positions.
+def hidden_states(weights: ModelWeights, shape: ModelShape, tokens: Any, rotation: tuple[Any, Any], attend: Attend) -> Any:
+    """Return the last hidden states of tokens. `rotation` has the cosines and sines of their positions.
 
     `attend` decides which tokens see each other.
     """
     hidden = F.embedding(tokens, weights.embedding)
-    before, after = (_compiled(_before), _compiled(_after)) if hidden.is_cuda else (_before, _after)
-    cos, sin = (_of_any_number(x[:, None]) for x in turn)
-    for number, layer in enumerate(weights.layers):
-        q, k, v = before(_of_any_number(hidden), layer.before, layer.qkv, layer.bias, cos, sin, shape)
-        seen = _of_any_number(attend(number, q, k, v))
-        hidden = after(hidden, seen, layer.out, layer.after, layer.gate_up, layer.down, shape.eps)
+    before_attention, after_attention = _queries_keys_values, _after_attention
+    if hidden.is_cuda:
+        before_attention, after_attention = _compiled(before_attention), _compiled(after_attention)
+    cos, sin = (_with_dynamic_length(x[:, None]) for x in rotation)
+    for index, layer in enumerate(weights.layers):
+        hidden = _with_dynamic_length(hidden)
+        q, k, v = before_attention(hidden, layer.attention_norm, layer.qkv, layer.bias, cos, sin, shape)
+        heads = _with_dynamic_length(attend(index, q, k, v))
+        hidden = after_attention(hidden, heads, layer.out, layer.mlp_norm, layer.gate_up, layer.down, shape.eps)
     return F.rms_norm(hidden, hidden.shape[-1:], weights.norm, shape.eps)
 
 
-def _before(hidden: Any, norm: Any, qkv: Any, bias: Any, cos: Any, sin: Any, shape: ModelShape) -> tuple[Any, Any, Any]:
-    """Compute the part of a layer before attention: its queries, keys and values."""
+def _queries_keys_values(
+    hidden: Any, norm: Any, qkv: Any, bias: Any, cos: Any, sin: Any, shape: ModelShape
+) -> tuple[Any, Any, Any]:
+    """Compute the part of a layer before attention. Return its queries, keys and values."""
     x = F.rms_norm(hidden, hidden.shape[-1:], norm, shape.eps)
-    sizes = shape.heads, shape.key_heads, shape.key_heads
-    q, k, v = F.linear(x, qkv, bias).unflatten(-1, (sum(sizes), shape.size)).split(sizes, dim=1)
+    sizes = shape.heads, shape.kv_heads, shape.kv_heads
+    q, k, v = F.linear(x, qkv, bias).unflatten(-1, (sum(sizes), shape.head_size)).split(sizes, dim=1)
     return _rotated(q, cos, sin), _rotated(k, cos, sin), v
 
 
-def _after(hidden: Any, seen: Any, out: Any, norm: Any, gate_up: Any, down: Any, eps: float) -> Any:
-    """Compute the part of a layer after attention."""
-    hidden = hidden + F.linear(seen, out)
+def _after_attention(hidden: Any, heads: Any, out: Any, norm: Any, gate_up: Any, down: Any, eps: float) -> Any:
+    """Compute the part of a layer after attention, from the outputs of its heads. Return the new hidden states."""
+    hidden = hidden + F.linear(heads, out)
     gate, up = F.linear(F.rms_norm(hidden, hidden.shape[-1:], norm, eps), gate_up).chunk(2, dim=-1)
     return hidden + F.linear(F.silu(gate) * up, down)
 
 
 @cache
 def _compiled(part: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a part of a layer, because most of its time besides matrix products is memory traffic. All layers share it."""
-    made: Callable[..., Any] = torch.compile(part)
-    return made
+    """Compile a part of a layer, which all layers share. Besides matrix products, most of its time is memory traffic."""
+    compiled: Callable[..., Any] = torch.compile(part)
+    return compiled
 
 
-def _of_any_number(tokens: Any) -> Any:
-    """Mark the number of tokens as dynamic, so that nothing is compiled for one number only."""
+def _with_dynamic_length(tokens: Any) -> Any:
+    """Mark the number of tokens as dynamic, so that the compiled code works for any number of them."""
     if tokens.is_cuda:
         torch._dynamo.maybe_mark_dynamic(tokens, 0)
     return tokens
 
 
-def turns_of(model: Any, places: int, dtype: Any) -> tuple[Any, Any]:
-    """Return the cosines and sines of the first `places` positions."""
+def rotations_of(model: Any, positions: int, dtype: Any) -> tuple[Any, Any]:
+    """Return the cosines and sines of rotary embedding for the first `positions` positions."""
     lm = causal_model(model)
-    like = torch.empty((), dtype=dtype, device=lm.device)
-    cos, sin = lm.model.rotary_emb(like, torch.arange(places, device=lm.device)[None])
+    example = torch.empty((), dtype=dtype, device=lm.device)  # `rotary_emb` takes type and device from it
+    cos, sin = lm.model.rotary_emb(example, torch.arange(positions, device=lm.device)[None])
     return cos[0], sin[0]
 
 
 def last_hidden_states(model: Any, rows: Sequence[Sequence[int]]) -> Any:
     """Return the last hidden states of rows of tokens, concatenated. Each token sees the tokens before it in its row."""
     lm = causal_model(model)
-    dtype, lengths = working_type(lm.device), [len(row) for row in rows]
-    if not fits(model):
+    dtype, lengths = compute_type(lm.device), [len(row) for row in rows]
+    if not is_supported(model):
         width = max(lengths)  # padding comes last, and attention is causal: no mask is needed
         padded = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=lm.device)
         with torch.autocast(lm.device.type, dtype, enabled=dtype != torch.float32):
-            seen = getattr(lm, lm.base_model_prefix)(input_ids=padded, use_cache=False).last_hidden_state
-        return torch.cat([states[:length] for states, length in zip(seen, lengths, strict=True)])
+            padded_states = getattr(lm, lm.base_model_prefix)(input_ids=padded, use_cache=False).last_hidden_state
+        return torch.cat([states[:length] for states, length in zip(padded_states, lengths, strict=True)])
     tokens = torch.tensor([token for row in rows for token in row], device=lm.device)
-    turn = tuple(torch.cat([x[:length] for length in lengths]) for x in turns_of(model, max(lengths), dtype))
-    attend = _causally_packed(lengths, lm.device) if has_flash(lm.device) else partial(causally, lengths)
-    return through(weights_of(model, dtype), shape_of(model), tokens, turn, attend)
+    rotation = tuple(torch.cat([x[:length] for length in lengths]) for x in rotations_of(model, max(lengths), dtype))
+    attend = _attend_causally_packed(lengths, lm.device) if has_flash(lm.device) else partial(attend_causally, lengths)
+    return hidden_states(weights_of(model, dtype), shape_of(model), tokens, rotation, attend)
 
 
-def working_type(device: Any) -> Any:
+def compute_type(device: Any) -> Any:
+    """Return the type of the weights and hidden states on a device."""
     return torch.bfloat16 if device.type == "cuda" else torch.float32
 
 
@@ -185,40 +198,47 @@ def has_flash(device: Any) -> bool:
     return bool(device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0))
 
 
-def causally(lengths: Sequence[int], number: int, q: Any, k: Any, v: Any) -> Any:
+def attend_causally(lengths: Sequence[int], layer_index: int, q: Any, k: Any, v: Any) -> Any:
+    """Compute attention for concatenated rows of these lengths. Each token sees the tokens before it in its row."""
     # Each row is a batch of one: without a batch dimension there is no fused kernel, and all scores would be kept in memory.
     rows = zip(*(x.transpose(0, 1)[None].split(list(lengths), dim=2) for x in (q, k, v)), strict=True)
-    seen = [F.scaled_dot_product_attention(*row, is_causal=True, enable_gqa=True) for row in rows]
-    return torch.cat(seen, dim=2)[0].transpose(0, 1).flatten(1)
+    heads = [F.scaled_dot_product_attention(*row, is_causal=True, enable_gqa=True) for row in rows]
+    return torch.cat(heads, dim=2)[0].transpose(0, 1).flatten(1)
 
 
-def _causally_packed(lengths: Sequence[int], device: Any) -> Attend:
-    """Return the same function for all rows at once, in one call of the kernel."""
+def _attend_causally_packed(lengths: Sequence[int], device: Any) -> Attend:
+    """Return a function like `attend_causally` that computes all rows in one call of the kernel."""
     bounds = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32, device=device)
     longest = max(lengths)
 
-    def attend(number: int, q: Any, k: Any, v: Any) -> Any:
+    def attend(layer_index: int, q: Any, k: Any, v: Any) -> Any:
         return flash(q, k, v, bounds, bounds, longest, longest).flatten(1)
 
     return attend
 
 
-def flash(q: Any, k: Any, v: Any, from_q: Any, from_k: Any, most_q: int, most_k: int) -> Any:
-    """Compute causal attention for many rows at once. `from_q` and `from_k` have the first query and key of each row.
+def flash(q: Any, k: Any, v: Any, bounds_q: Any, bounds_k: Any, longest_q: int, longest_k: int) -> Any:
+    """Compute causal attention for many concatenated rows at once.
 
+    `bounds_q` and `bounds_k` have the first query and key of each row, and at the end the number of all queries and keys.
     In a row with more keys than queries, the last query sees all keys, the one before it all but one, and so on.
     """
-    return torch.ops.aten._flash_attention_forward(q, k, v, from_q, from_k, most_q, most_k, 0.0, True, False)[0]
+    dropout, causal, return_mask = 0.0, True, False
+    return torch.ops.aten._flash_attention_forward(
+        q, k, v, bounds_q, bounds_k, longest_q, longest_k, dropout, causal, return_mask
+    )[0]
 
 
 def _inner(linear: Any) -> Any:
+    """Return a linear module without its adapter."""
     return getattr(linear, "base_layer", linear)
 
 
 def _merged(linears: Sequence[Any]) -> Any:
-    """Return the weights of one linear module in all layers, with adapters merged in, in the more precise of their types.
+    """Return the weights of one linear module in all layers, with adapters merged in.
 
-    All layers are merged at once: there are hundreds of modules, and merging them one by one takes as long as the model.
+    If the module and its adapter have different types, the result has the more precise one. All layers are merged at once,
+    because merging hundreds of modules one by one takes as long as the forward pass.
     """
     weights = torch.stack([_inner(linear).weight for linear in linears])
     if getattr(linears[0], "merged", False):
@@ -232,5 +252,6 @@ def _merged(linears: Sequence[Any]) -> Any:
 
 
 def _rotated(x: Any, cos: Any, sin: Any) -> Any:
-    left, right = x.chunk(2, dim=-1)
-    return x * cos + torch.cat((-right, left), dim=-1) * sin
+    """Apply rotary position embedding to queries or keys."""
+    first_half, second_half = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-second_half, first_half), dim=-1) * sin

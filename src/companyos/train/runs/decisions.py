@@ -1,8 +1,8 @@
 """Decision accuracy: whether a model makes the expert's call where one fact decides.
 
-A task and its twin differ in one fact, which changes the right ending. The expert plays both alike up to the first call
-that depends on the fact. The model gets the expert's script up to that call, for each of the two, and must make the next
-call.
+A task and its twin differ in one fact, which changes the right ending. The expert makes the same calls in both, up to the
+first call that depends on the fact. The model gets the expert's script up to that call, for each of the two tasks, and must
+make the next call.
 """
 
 from collections import defaultdict
@@ -17,9 +17,9 @@ from companyos.core.calls import Call
 from companyos.core.task import TaskId
 from companyos.env.line_syntax import parse_line
 from companyos.evaluate.suites.suite import Pair
-from companyos.train.data.demonstrations import Demonstration, DemoPlan, shown
+from companyos.train.data.demonstrations import Demonstration, DemoPlan, demonstration_of
 from companyos.train.data.tokenizer import Tokenizer
-from companyos.train.data.turns import split
+from companyos.train.data.turns import split_turn
 from companyos.train.decoding.speakers import Speaker
 from companyos.train.model.models import Learner
 
@@ -37,63 +37,67 @@ def decisions(learner: Learner, pairs: Sequence[Pair]) -> list[Decision]:
     tokenizer = learner.script_tokenizer()
     families = tuple({TaskId.parse(pair.task).family: None for pair in pairs})
     plan = DemoPlan(families, slips=0.0, limit=learner.limit, working=learner.working)
-    return [one for pair in pairs for one in _parting(plan, tokenizer, pair)]
+    return [decision for pair in pairs for decision in _decisions_of(plan, tokenizer, pair)]
 
 
-def _parting(plan: DemoPlan, tokenizer: Tokenizer, pair: Pair) -> Iterator[Decision]:
-    ways = [list(_calls(shown(plan, tokenizer, task_id), tokenizer)) for task_id in (pair.task, pair.twin)]
-    for here in zip_longest(*ways):
-        if None in here or here[0][1] != here[1][1]:
-            for task_id, said in zip((pair.task, pair.twin), here, strict=True):
-                if said is not None:
-                    yield Decision(task_id, *said)
+def _decisions_of(plan: DemoPlan, tokenizer: Tokenizer, pair: Pair) -> Iterator[Decision]:
+    """Yield the decision in each task of a pair. If the calls of one task end before that, it has no decision."""
+    task_ids = pair.task, pair.twin
+    calls_of_tasks = [list(_calls(demonstration_of(plan, tokenizer, task_id), tokenizer)) for task_id in task_ids]
+    for call, call_of_twin in zip_longest(*calls_of_tasks):
+        if call is None or call_of_twin is None or call[1] != call_of_twin[1]:
+            for task_id, script_and_line in zip(task_ids, (call, call_of_twin), strict=True):
+                if script_and_line is not None:
+                    yield Decision(task_id, *script_and_line)
             return
 
 
-def _calls(one: Demonstration, tokenizer: Tokenizer) -> Iterator[tuple[list[int], str]]:
-    """Yield the learnt calls of a demonstration: the tokens before each, and its line."""
-    for window in one.windows:
-        for start, end in window.calls:
-            yield window.tokens[:start], split(tokenizer.decode(window.tokens[start:end]))[1]
+def _calls(demonstration: Demonstration, tokenizer: Tokenizer) -> Iterator[tuple[list[int], str]]:
+    """Yield the learnt calls of a demonstration: the script before each, and its line."""
+    for window in demonstration.windows:
+        for start, end in window.spans:
+            yield window.tokens[:start], split_turn(tokenizer.decode(window.tokens[start:end]))[1]
 
 
-def asked(speaker: Speaker, scripts: Sequence[list[int]], temperature: float = 0.0) -> list[list[int]]:
+def next_turns(speaker: Speaker, scripts: Sequence[list[int]], temperature: float = 0.0) -> list[list[int]]:
     """Return the model's next turn after each script."""
-    said: dict[int, list[int]] = {}
+    turns: dict[int, list[int]] = {}
     queue = iter(enumerate(scripts))
 
-    def listen() -> None:
-        for who, script in queue:
-            speaker.listen(who, script, temperature)
+    def listen_to_next() -> None:
+        for number, script in queue:
+            speaker.listen(number, script, temperature)
             return
 
     for _ in range(min(speaker.rows, len(scripts))):
-        listen()
-    while len(said) < len(scripts):
-        for one in speaker.speak():
-            said[one.who] = one.tokens
-            speaker.leave(one.who)
-            listen()
-    return [said[who] for who in range(len(scripts))]
+        listen_to_next()
+    while len(turns) < len(scripts):
+        for turn in speaker.speak():
+            turns[turn.episode_number] = turn.tokens
+            speaker.leave(turn.episode_number)
+            listen_to_next()
+    return [turns[number] for number in range(len(scripts))]
 
 
-def accuracy(learner: Learner, speaker: Speaker, made: Sequence[Decision]) -> dict[str, Any]:
+def accuracy(learner: Learner, speaker: Speaker, tested: Sequence[Decision]) -> dict[str, Any]:
     """Return how often the model's most likely call is the expert's, in total and by family."""
-    right: dict[str, list[bool]] = defaultdict(list)
-    for one, tokens in zip(made, asked(speaker, [one.script for one in made]), strict=True):
+    correct: dict[str, list[bool]] = defaultdict(list)
+    turns = next_turns(speaker, [decision.script for decision in tested])
+    for decision, tokens in zip(tested, turns, strict=True):
         text = learner.decode(tokens)
-        line = split(text)[1] if learner.working else text.strip()
-        right[TaskId.parse(one.task_id).family].append(same_call(line, one.line))
-    families = {name: fmean(ones) for name, ones in sorted(right.items())}
-    return {"decision_accuracy": fmean(ok for ones in right.values() for ok in ones), "decisions": families}
+        line = split_turn(text)[1] if learner.working else text.strip()
+        correct[TaskId.parse(decision.task_id).family].append(same_call(line, decision.line))
+    families = {name: fmean(results) for name, results in sorted(correct.items())}
+    total = fmean(is_correct for results in correct.values() for is_correct in results)
+    return {"decision_accuracy": total, "decisions": families}
 
 
 def same_call(line: str, expected: str) -> bool:
     """Return whether two lines are the same call."""
     if line == expected:
         return True
-    ours, theirs = parse_line(line), parse_line(expected)
-    return isinstance(ours, Call) and isinstance(theirs, Call) and key_of(ours) == key_of(theirs)
+    call, expected_call = parse_line(line), parse_line(expected)
+    return isinstance(call, Call) and isinstance(expected_call, Call) and key_of(call) == key_of(expected_call)
 
 
 def key_of(call: Call) -> bytes:

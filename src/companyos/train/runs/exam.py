@@ -19,7 +19,7 @@ from companyos.evaluate.judge.outcome import INVALID
 from companyos.evaluate.stats.intervals import share
 from companyos.evaluate.suites.suite import Suite
 from companyos.train.data.repeats import Decoding
-from companyos.train.decoding.attempts import LOOPED, BoundedEpisode
+from companyos.train.decoding.attempts import LOOP_CALLS, BoundedEpisode
 from companyos.train.decoding.rollout import TimeSpent, as_they_end
 from companyos.train.decoding.speakers import Speaker, speaker_for
 from companyos.train.model.models import Learner, load
@@ -27,7 +27,7 @@ from companyos.train.runs.checkup import checkup_of
 from companyos.train.runs.decisions import accuracy, decisions
 
 OUTCOMES, SUMMARY = "outcomes.jsonl", "summary.json"
-Sitting = tuple[str, float, int]  # task id, temperature, trial
+EpisodeKey = tuple[str, float, int]  # task id, temperature, trial
 
 
 class ExamEpisode(msgspec.Struct, frozen=True):
@@ -38,127 +38,143 @@ class ExamEpisode(msgspec.Struct, frozen=True):
     trial: int
     repeats: int  # the limit on repeated calls (`repeats.Decoding`); 0 means none
     success: bool
-    ended: str
+    ended: str  # how it ended (`attempts.py`)
     steps: int
-    most_alike: int  # highest count of one call with one reply
-    invalid: int
-    tokens: int
+    most_alike: int  # how often the most repeated call had the same reply
+    invalid: int  # invalid calls
+    tokens: int  # that the model wrote
 
     @property
-    def sitting(self) -> Sitting:
+    def key(self) -> EpisodeKey:
         return self.task_id, self.temperature, self.trial
 
 
-def sittings(tasks: Sequence[str], samples: int) -> list[Sitting]:
+def planned_episodes(tasks: Sequence[str], samples: int) -> list[EpisodeKey]:
     """Return the episodes of an exam: every task once greedily, and `samples` times sampled."""
     greedy = [(task_id, 0.0, 0) for task_id in tasks]
     return greedy + [(task_id, 1.0, trial) for trial in range(samples) for task_id in tasks]
 
 
 def examine(
-    learner: Learner, speaker: Speaker, plan: Sequence[Sitting], out: Path, repeats: int = 0, until: float = math.inf
+    learner: Learner, speaker: Speaker, plan: Sequence[EpisodeKey], out: Path, repeats: int = 0, until: float = math.inf
 ) -> Iterator[ExamEpisode]:
     """Play the missing episodes of an exam. Yield all its episodes, those from earlier sessions first."""
     out.mkdir(parents=True, exist_ok=True)
-    there = list(_read(out / OUTCOMES))
-    yield from there
-    known = {one.sitting for one in there}
-    left = [one for one in plan if one not in known]
-    tokenizer, how = learner.script_tokenizer(), (learner.limit, learner.reserve, "score", 0)
+    earlier = list(_read(out / OUTCOMES))
+    yield from earlier
+    played = {episode.key for episode in earlier}
+    missing = [key for key in plan if key not in played]
+    tokenizer = learner.script_tokenizer()
 
     def episodes() -> Iterator[BoundedEpisode]:
-        for task_id, temperature, _ in left:
-            one = BoundedEpisode(task_id, temperature == 0, tokenizer, *how, Decoding(temperature, repeats))
-            one.until = until
-            yield one
+        for task_id, temperature, _ in missing:
+            episode = BoundedEpisode(
+                task_id,
+                greedy=temperature == 0,
+                tokenizer=tokenizer,
+                limit=learner.limit,
+                reserve=learner.reserve,
+                decoding=Decoding(temperature, repeats),
+            )
+            episode.until = until
+            yield episode
 
     with (out / OUTCOMES).open("ab") as file:
-        for number, one in as_they_end(speaker, episodes(), TimeSpent()):
-            sat = _exam_episode(left[number], repeats, one)
-            file.write(msgspec.json.encode(sat) + b"\n")
+        for number, episode in as_they_end(speaker, episodes(), TimeSpent()):
+            exam_episode = _exam_episode(missing[number], repeats, episode)
+            file.write(msgspec.json.encode(exam_episode) + b"\n")
             file.flush()
-            yield sat
+            yield exam_episode
 
 
-def _exam_episode(sitting: Sitting, repeats: int, one: BoundedEpisode) -> ExamEpisode:
-    invalid = sum(turn.reply.code in INVALID for turn in one.env.turns)
-    said = sum(usage.tokens_out for usage in one.usage)
-    return ExamEpisode(*sitting, repeats, bool(one.env.success), one.ended, len(one.lines), one.most_alike, invalid, said)
+def _exam_episode(key: EpisodeKey, repeats: int, episode: BoundedEpisode) -> ExamEpisode:
+    return ExamEpisode(
+        *key,
+        repeats=repeats,
+        success=bool(episode.env.success),
+        ended=episode.ended,
+        steps=len(episode.lines),
+        most_alike=episode.highest_count,
+        invalid=sum(turn.reply.code in INVALID for turn in episode.env.turns),
+        tokens=sum(usage.tokens_out for usage in episode.usage),
+    )
 
 
 def _read(path: Path) -> Iterator[ExamEpisode]:
     """Yield the episodes in a file. Remove the last line if it is incomplete."""
     if not path.exists():
         return
-    whole, _, _ = path.read_bytes().rpartition(b"\n")
-    path.write_bytes(whole + b"\n" if whole else b"")
-    for line in whole.splitlines():
+    complete, _, _ = path.read_bytes().rpartition(b"\n")
+    path.write_bytes(complete + b"\n" if complete else b"")
+    for line in complete.splitlines():
         yield msgspec.json.decode(line, type=ExamEpisode)
 
 
 # -- results -----------------------------------------------------------------------------------------------------------
 
 
-def summary(suite: Suite, found: Sequence[ExamEpisode]) -> dict[str, Any]:
+def summary(suite: Suite, episodes: Sequence[ExamEpisode]) -> dict[str, Any]:
     """Return, for each temperature: success in total, by family and by pair, and how episodes ended."""
     by_temperature: dict[float, list[ExamEpisode]] = defaultdict(list)
-    for one in found:
-        by_temperature[one.temperature].append(one)
-    return {f"temperature {heat:g}": _numbers(suite, ones) for heat, ones in sorted(by_temperature.items())}
+    for episode in episodes:
+        by_temperature[episode.temperature].append(episode)
+    return {f"temperature {value:g}": _numbers(suite, group) for value, group in sorted(by_temperature.items())}
 
 
-def _numbers(suite: Suite, found: Sequence[ExamEpisode]) -> dict[str, Any]:
-    families: dict[str, list[ExamEpisode]] = defaultdict(list)
-    for one in found:
-        families[TaskId.parse(one.task_id).family].append(one)
-    won = {(one.task_id, one.trial): one.success for one in found}
+def _numbers(suite: Suite, episodes: Sequence[ExamEpisode]) -> dict[str, Any]:
+    """Return the results of the episodes with one temperature."""
+    families: dict[str, list[tuple[str, bool]]] = defaultdict(list)
+    for episode in episodes:
+        families[TaskId.parse(episode.task_id).family].append((episode.task_id, episode.success))
+    won = {(episode.task_id, episode.trial): episode.success for episode in episodes}
     pairs = [
         (pair.task, won[pair.task, trial] and won[pair.twin, trial])
         for pair in suite.pairs
-        for trial in {one.trial for one in found}
+        for trial in {episode.trial for episode in episodes}
         if (pair.task, trial) in won and (pair.twin, trial) in won
     ]
     return {
-        "episodes": len(found),
-        "success": _share([(one.task_id, one.success) for one in found]),
-        "families": {name: _share([(one.task_id, one.success) for one in ones]) for name, ones in sorted(families.items())},
+        "episodes": len(episodes),
+        "success": _share([(episode.task_id, episode.success) for episode in episodes]),
+        "families": {name: _share(results) for name, results in sorted(families.items())},
         "pairs": _share(pairs) if pairs else None,
-        "ended": dict(sorted(Counter(one.ended for one in found).items())),
-        "loops": sum(one.most_alike >= LOOPED for one in found),
-        "invalid_calls": sum(one.invalid for one in found) / max(1, sum(one.steps for one in found)),
-        "repeats": sorted({one.repeats for one in found}),
+        "ended": dict(sorted(Counter(episode.ended for episode in episodes).items())),
+        "loops": sum(episode.most_alike >= LOOP_CALLS for episode in episodes),
+        "invalid_calls": sum(episode.invalid for episode in episodes) / max(1, sum(episode.steps for episode in episodes)),
+        "repeats": sorted({episode.repeats for episode in episodes}),
     }
 
 
-def _share(rows: Sequence[tuple[str, bool]]) -> dict[str, Any]:
-    """Return a share with its 95 % interval. Tasks with the same seed form one cluster."""
-    found = share([(_seed(task_id), float(won), 1.0) for task_id, won in rows])
-    assert found is not None
-    return {"value": round(found.value, 4), "low": found.low, "high": found.high, "n": found.n}
+def _share(results: Sequence[tuple[str, bool]]) -> dict[str, Any]:
+    """Return the share of successes with its 95 % interval. Tasks with the same seed form one cluster."""
+    estimate = share([(_cluster(task_id), float(success), 1.0) for task_id, success in results])
+    assert estimate is not None
+    return {"value": round(estimate.value, 4), "low": estimate.low, "high": estimate.high, "n": estimate.n}
 
 
-def _seed(task_id: str) -> str:
+def _cluster(task_id: str) -> str:
     task = TaskId.parse(task_id)
     return f"{task.family}-{task.seed}"
 
 
-def checked_up(args: Namespace, suite: Suite, families: Sequence[str], device: str) -> Iterator[str]:
+def run_checkup(args: Namespace, suite: Suite, families: Sequence[str], device: str) -> Iterator[str]:
     """Carry out `companyos train checkup`: yield the result line by line, and write it into a folder."""
     ends = time.monotonic() + 60 * args.minutes
     learner = load(args.model, device)
-    plan = sittings([one for one in suite.tasks if TaskId.parse(one).family in families], args.samples)
+    tasks = [task_id for task_id in suite.tasks if TaskId.parse(task_id).family in families]
+    plan = planned_episodes(tasks, args.samples)
     speaker = speaker_for(learner, min(args.rows, max(len(plan), 1)), args.silent)
-    found: dict[str, Any] = {"model": args.model, "working": learner.working and not args.silent}
+    results: dict[str, Any] = {"model": args.model, "working": learner.working and not args.silent}
     if args.decisions:
-        pairs = checkup_of(families, args.chaos, 0, args.decisions).pairs
-        found |= accuracy(learner, speaker, decisions(learner, pairs))
-        yield f"decision accuracy {found['decision_accuracy']:.1%}: {found['decisions']}"
-    sat = list(examine(learner, speaker, plan, args.out, args.repeats, ends)) if plan else []
-    for name, numbers in summary(suite, sat).items():
-        found[name] = numbers
+        pairs = checkup_of(families, args.chaos, tasks=0, pairs=args.decisions).pairs
+        results |= accuracy(learner, speaker, decisions(learner, pairs))
+        yield f"decision accuracy {results['decision_accuracy']:.1%}: {results['decisions']}"
+    episodes = list(examine(learner, speaker, plan, args.out, args.repeats, ends)) if plan else []
+    for name, numbers in summary(suite, episodes).items():
+        results[name] = numbers
         success, pairs_won = numbers["success"], numbers["pairs"]
         yield f"{name}: success {success['value']:.1%} ({success['low']:.1%} to {success['high']:.1%}) of {success['n']}"
         yield f"  both twins {pairs_won['value'] if pairs_won else None}, ended {numbers['ended']}, loops {numbers['loops']}"
     args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / SUMMARY).write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+    (args.out / SUMMARY).write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
     yield f"Written to {args.out}."

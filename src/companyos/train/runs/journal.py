@@ -24,7 +24,7 @@ from companyos.core.errors import BadChoice, Misuse
 from companyos.core.files import write_atomic
 
 RUN, LOG, CHECKPOINT, MODEL = "run.json", "log.jsonl", "checkpoint.pt", "model"
-EVERY = 60.0  # seconds between checkpoints
+CHECKPOINT_SECONDS = 60.0  # between checkpoints
 TRACKERS = ("trackio", "wandb")  # they have the same interface
 Record = dict[str, Any]
 
@@ -34,11 +34,11 @@ class Journal:
 
     checkpoint = CHECKPOINT
 
-    def __init__(self, folder: Path, plan: Mapping[str, Any], tracker: str = "", every: float = EVERY) -> None:
+    def __init__(self, folder: Path, plan: Mapping[str, Any], tracker: str = "", every: float = CHECKPOINT_SECONDS) -> None:
         """Begin a run, or open one that was begun. Raise `Misuse` if the folder contains something else."""
         self.folder = folder
         self._every = every
-        self._spent = 0.0  # seconds in earlier sessions
+        self._earlier_seconds = 0.0  # in earlier sessions
         self._saved = self._began = time.monotonic()
         self._begin(msgspec.json.decode(msgspec.json.encode(dict(plan))))
         (folder / LOG).touch()
@@ -47,14 +47,15 @@ class Journal:
             self._tracker.init(project="companyos", name=folder.name, config=dict(plan))
 
     def _begin(self, plan: Record) -> None:
+        """Write the settings, or compare them with those of a run that was begun."""
         path = self.folder / RUN
         self.folder.mkdir(parents=True, exist_ok=True)
         if path.exists():
-            found = msgspec.json.decode(path.read_bytes())
-            for name in {**found, **plan}:
-                if found.get(name) != plan.get(name):
-                    other = f"{name} is {found.get(name)}, not {plan.get(name)}"
-                    raise Misuse(f"{self.folder} holds a run whose {other}; go on with that, or give another folder")
+            earlier_plan = msgspec.json.decode(path.read_bytes())
+            for name in {**earlier_plan, **plan}:
+                if earlier_plan.get(name) != plan.get(name):
+                    difference = f"{name} is {earlier_plan.get(name)}, not {plan.get(name)}"
+                    raise Misuse(f"{self.folder} holds a run whose {difference}; go on with that, or give another folder")
         elif any(self.folder.iterdir()):
             raise Misuse(f"{self.folder} is neither empty nor the folder of a training run")
         else:
@@ -63,7 +64,7 @@ class Journal:
     @property
     def elapsed(self) -> float:
         """Seconds that the run has taken, over all its sessions."""
-        return self._spent + time.monotonic() - self._began
+        return self._earlier_seconds + time.monotonic() - self._began
 
     def log(self, record: Record) -> None:
         """Append the record of an update or a checkup to the log."""
@@ -88,24 +89,24 @@ class Journal:
     def resume(self) -> Record | None:
         """Return the state of the latest checkpoint, or None. Remove the log lines after it."""
         path = self.folder / self.checkpoint
-        kept: Record = {"state": None, "logged": 0, "elapsed": 0.0}
+        checkpoint: Record = {"state": None, "logged": 0, "elapsed": 0.0}
         if path.exists():
-            kept = self._read(path)
-        os.truncate(self.folder / LOG, kept["logged"])
-        self._spent, self._began = kept["elapsed"], time.monotonic()
-        state: Record | None = kept["state"]
+            checkpoint = self._read(path)
+        os.truncate(self.folder / LOG, checkpoint["logged"])
+        self._earlier_seconds, self._began = checkpoint["elapsed"], time.monotonic()
+        state: Record | None = checkpoint["state"]
         return state
 
-    def _write(self, kept: Record, path: Path) -> None:
+    def _write(self, checkpoint: Record, path: Path) -> None:
         import torch
 
-        torch.save(kept, path)
+        torch.save(checkpoint, path)
 
     def _read(self, path: Path) -> Record:
         import torch
 
-        kept: Record = torch.load(path, map_location="cpu")
-        return kept
+        checkpoint: Record = torch.load(path, map_location="cpu")
+        return checkpoint
 
     def publish(self, write: Callable[[Path], None]) -> Path:
         """Let `write` write the model into the folder `model`, in place of the one before."""
@@ -132,8 +133,8 @@ def records(folder: Path) -> Iterator[Record]:
 
 def settings(folder: Path) -> Record:
     """Return the settings of a run."""
-    said: Record = msgspec.json.decode((folder / RUN).read_bytes())
-    return said
+    plan: Record = msgspec.json.decode((folder / RUN).read_bytes())
+    return plan
 
 
 def check_run(folder: Path) -> None:
@@ -150,9 +151,10 @@ def check_tracker(name: str) -> None:
         raise Misuse(f"--track {name} needs it: pip install {name}")
 
 
-def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, float]]:
+def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Yield the numbers in a record, also nested ones, whose names are joined by a slash."""
     for name, value in record.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}/")
+            yield from _flat(value, f"{prefix}{name}/")
         elif isinstance(value, int | float):
-            yield f"{before}{name}", value
+            yield f"{prefix}{name}", value

@@ -17,12 +17,12 @@ from companyos.env import CompanyEnv
 from companyos.env.line_syntax import parse_line
 from companyos.env.observations import Observation
 from companyos.evaluate.runs.roster import AgentFactory, seed_of
-from companyos.train.data.repeats import Decoding, Repeats, moves
-from companyos.train.data.script import Script, heard, opening, spoken
-from companyos.train.data.turns import BEGINS, LINES, PROMPTED, Progress, split, working_syntax
+from companyos.train.data.repeats import Decoding, Repeats, changes_world
+from companyos.train.data.script import Script, opening, reply_text, turn_text
+from companyos.train.data.turns import BEGINS, MAX_WORKING_LINES, PROMPT_DUE, TurnProgress, split_turn, working_syntax
 from companyos.train.model.models import Learner, check_model, device_named, load
 
-_ROWS = 1024  # most episodes that are played at the same time
+_MAX_ROWS = 1024  # episodes that are played at the same time
 _GREEDY = Decoding()
 
 
@@ -35,55 +35,57 @@ class TurnGenerator:
         self.learner = learner
         size = learner.model.get_output_embeddings().weight.shape[0]
         texts = {token: learner.decode([token]) for token in range(size)}
-        self._ends = [token for token, text in texts.items() if "\n" in text]
+        self._line_ends = [token for token, text in texts.items() if "\n" in text]
         self._newline = learner.encode("\n")[0]
-        self._syntax = working_syntax(texts, LINES) if learner.working else None
+        self._syntax = working_syntax(texts, MAX_WORKING_LINES) if learner.working else None
         self._torch = torch
         self._cache: Any = None
-        self._read: list[int] = []  # the tokens in the cache
+        self._cached: list[int] = []  # the tokens in the cache
 
-    def turn(self, script: list[int], most: int, temperature: float, luck: Any) -> list[int]:
-        """Return the next turn after a script, of at most `most` tokens. `luck` is a random number generator."""
-        progress, said = Progress(self._ends, most, self._syntax), list[int]()
+    def turn(self, script: list[int], max_tokens: int, temperature: float, generator: Any) -> list[int]:
+        """Return the next turn after a script, of at most `max_tokens` tokens. `generator` draws random numbers."""
+        progress, turn = TurnProgress(self._line_ends, max_tokens, self._syntax), list[int]()
         while not progress.over:
-            if progress.state == PROMPTED and self._syntax is not None:
+            if progress.state == PROMPT_DUE and self._syntax is not None:
                 token = self._syntax.prompt
             elif progress.must_end:
                 token = self._newline
             else:
-                scores = self._scores([*script, *said])
+                scores = self._scores([*script, *turn])
                 if self._syntax is not None and progress.state == BEGINS and not progress.may_work:
                     scores[list(self._syntax.marks)] = -self._torch.inf
-                token = self._drawn(scores, temperature, luck)
-            said.append(token)
+                token = self._drawn(scores, temperature, generator)
+            turn.append(token)
             progress.take(token)
-        return said
+        return turn
 
-    def _drawn(self, scores: Any, temperature: float, luck: Any) -> int:
+    def _drawn(self, scores: Any, temperature: float, generator: Any) -> int:
+        """Draw a token from its logits."""
         if temperature == 0:
             return int(scores.argmax())
-        likely = (scores.float() / temperature).softmax(-1).cpu()
-        return int(self._torch.multinomial(likely, 1, generator=luck))
+        probabilities = (scores.float() / temperature).softmax(-1).cpu()
+        return int(self._torch.multinomial(probabilities, 1, generator=generator))
 
     def _scores(self, tokens: list[int]) -> Any:
         """Return the logits of the next token."""
         from transformers import DynamicCache
 
-        known = _common(self._read, tokens[:-1])
+        known = _common_length(self._cached, tokens[:-1])
         if known == 0:
             self._cache = DynamicCache()
-        elif known < len(self._read):
-            self._cache.crop(known - len(self._read))
+        elif known < len(self._cached):
+            self._cache.crop(known - len(self._cached))
         new = self._torch.tensor([tokens[known:]], device=self.learner.device)
         with self._torch.inference_mode():
-            seen = self.learner.model(input_ids=new, past_key_values=self._cache, use_cache=True, logits_to_keep=1)
-        self._read = tokens
-        return seen.logits[0, -1].clone()
+            output = self.learner.model(input_ids=new, past_key_values=self._cache, use_cache=True, logits_to_keep=1)
+        self._cached = tokens
+        return output.logits[0, -1].clone()
 
 
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return how many first tokens two scripts share."""
-    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+def _common_length(cached: Sequence[int], script: Sequence[int]) -> int:
+    """Return how many first tokens of a script are cached."""
+    pairs = enumerate(zip(cached, script, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(cached), len(script)))
 
 
 class LocalAgent:
@@ -97,13 +99,13 @@ class LocalAgent:
         self.working: tuple[str, ...] = ()  # the working lines before its last call
         self._generator = generator
         self._temperature = decoding.temperature
-        self._luck = torch.Generator().manual_seed(seed)
-        self._most = reserve or learner.reserve
-        self._script = Script(learner.encode, learner.limit, self._most)
+        self._random = torch.Generator().manual_seed(seed)
+        self._turn_tokens = reserve or learner.reserve
+        self._script = Script(learner.encode, learner.limit, self._turn_tokens)
         self._toolbox = ALL_TOOLS  # until the first observation says which are offered
         self._repeats = Repeats(decoding.repeats)
-        self._line, self._wrong = "", ""  # its last line, and the parse error of that line
-        self._moved = False
+        self._line, self._parse_error = "", ""  # its last line, and the parse error of that line
+        self._changed_world = False  # whether its last call may have
 
     def act(self, obs: Observation) -> Any:
         """Return the next call, or the line itself if it is not a call; the reply then says what is wrong."""
@@ -112,31 +114,33 @@ class LocalAgent:
             self._toolbox = toolbox_of(obs.scene.offered)
             script.open(opening(obs))
         else:
-            reply = heard(obs, self._wrong)
-            self._repeats.hear(self._line, reply, obs.reply.ok and self._moved)
-            script.hear(reply)
-        said = self._say()
-        self.usage.append(Usage(len(script.tokens), len(said), form="text"))
-        script.say(said, len(said) - len(self._generator.learner.encode(spoken(self._line))) if self.working else 0)
+            reply = reply_text(obs, self._parse_error)
+            self._repeats.record(self._line, reply, obs.reply.ok and self._changed_world)
+            script.add_reply(reply)
+        turn = self._sample_turn()
+        self.usage.append(Usage(len(script.tokens), len(turn), form="text"))
+        call_tokens = len(self._generator.learner.encode(turn_text(self._line)))
+        script.add_turn(turn, len(turn) - call_tokens if self.working else 0)
         call = parse_line(self._line, self._toolbox)
-        self._wrong, self._moved = call if isinstance(call, str) else "", moves(call, self._toolbox)
-        return self._line if self._wrong else call
+        self._parse_error = call if isinstance(call, str) else ""
+        self._changed_world = changes_world(call, self._toolbox)
+        return self._line if self._parse_error else call
 
-    def _say(self) -> list[int]:
-        """Sample turns until one has a call that may be made."""
+    def _sample_turn(self) -> list[int]:
+        """Sample turns until one has a call that may be made. Return its tokens."""
         while True:
             temperature = self._repeats.temperature(self._temperature)
-            said = self._generator.turn(self._script.tokens, self._most, temperature, self._luck)
-            text = self._generator.learner.decode(said)
-            self.working, self._line = split(text) if self._generator.learner.working else ((), text.strip())
+            turn = self._generator.turn(self._script.tokens, self._turn_tokens, temperature, self._random)
+            text = self._generator.learner.decode(turn)
+            self.working, self._line = split_turn(text) if self._generator.learner.working else ((), text.strip())
             if not self._repeats.refuse(self._line):
-                return said
+                return turn
 
 
 class LocalModel:
     """A trained model in a directory, as a contestant of an evaluation. At temperature 0 it is deterministic."""
 
-    waits = False
+    waits = False  # it computes here and does not wait for a server
 
     def __init__(self, folder: str, decoding: Decoding) -> None:
         self._folder, self._decoding = folder, decoding
@@ -151,9 +155,19 @@ class LocalModel:
 
         learner, decoding = _generator(self._folder).learner, self._decoding
         tokenizer = learner.script_tokenizer()
-        speaker = speaker_for(learner, min(_ROWS, len(task_ids)))
-        how = learner.limit, learner.reserve, reward, 0, decoding
-        episodes = (ModelEpisode(task_id, decoding.temperature == 0, tokenizer, *how) for task_id in task_ids)
+        speaker = speaker_for(learner, min(_MAX_ROWS, len(task_ids)))
+        episodes = (
+            ModelEpisode(
+                task_id,
+                greedy=decoding.temperature == 0,
+                tokenizer=tokenizer,
+                limit=learner.limit,
+                reserve=learner.reserve,
+                reward=reward,
+                decoding=decoding,
+            )
+            for task_id in task_ids
+        )
         for number, played in as_they_end(speaker, episodes, TimeSpent()):
             yield number, played.env, tuple(played.usage)
 

@@ -291,7 +291,7 @@ class Exam(msgspec.Struct, frozen=True):
 
 def exam_tasks(recipe: TinyRecipe) -> list[str]:
     """Return the tasks of the exam: of the families and at the dose of the training, with seeds that it did not have."""
-    return held_out(recipe, "test", EXAMINED, _LOOKED_AT)
+    return held_out(recipe, "test", EXAMINED, _SKIPPED_SEEDS)
 
 
 def examine(learner: TinyLearner, minutes: float) -> Exam:
