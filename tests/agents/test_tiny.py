@@ -77,7 +77,8 @@ def test_after_three_fifths_of_the_run_all_episodes_start_at_the_beginning() -> 
     learner.batch(0.3)
     assert learner.share_left < 1
     learner.batch(0.6)
-    assert learner.share_left == math.inf == TinyLearner(TinyRecipe((FAMILY,), curriculum=False, workers=1, episodes=8)).share_left
+    assert learner.share_left == math.inf
+    assert TinyLearner(TinyRecipe((FAMILY,), curriculum=False, workers=1, episodes=8)).share_left == math.inf
 
 
 def test_held_out_tasks_come_from_another_split_and_from_all_families() -> None:
