@@ -32,7 +32,8 @@ def checked(args: Namespace) -> str:
         raise Misuse(f"--limit takes {_MIN_LIMIT} tokens or more, of which {RESERVE} are kept for the next call")
     if getattr(args, "working", False) and limit < _MIN_LIMIT_WITH_WORKING:
         raise Misuse(
-            f"--working takes a --limit of {_MIN_LIMIT_WITH_WORKING} tokens or more: {MAX_WORKING_TOKENS} are kept for working"
+            f"--working takes a --limit of {_MIN_LIMIT_WITH_WORKING} tokens or more: "
+            f"{MAX_WORKING_TOKENS} are kept for working"
         )
     if getattr(args, "track", ""):
         check_tracker(args.track)
