@@ -6,7 +6,7 @@ export PYTHON ?= python3
 # browser tests or training need, and some packages pin versions that conflict with others.
 VENV := .venv
 BIN := $(VENV)/bin
-# What `make run` installs: the server, and nothing that only tests need.
+# What `make run` installs: the server with its pages. It has no MCP, no PostgreSQL and no tools of the tests, so it is quick to install.
 RUN := .venv-run
 RUN_BIN := $(RUN)/bin
 SERVE := .venv-serve
@@ -165,8 +165,8 @@ $(VENV)/.ready: pyproject.toml
 	@.ci/timed "set-up of $(VENV)" .ci/venv $(VENV) -e ".[dev]"
 
 $(RUN)/.ready: pyproject.toml
-	@echo "Installing CompanyOS and its server into $(RUN) (135 MB, half a minute, only this time) ..."
-	@PIP_NO_CACHE_DIR=1 .ci/venv $(RUN) -e ".[serve]"
+	@echo "Installing CompanyOS and its server into $(RUN) (70 MB, about 20 s, only this time) ..."
+	@PIP_NO_CACHE_DIR=1 .ci/venv $(RUN) -e ".[web]"
 
 # .ci/pythons uses these for the core tests on other versions of Python.
 .PRECIOUS: .venv-3.%/.ready

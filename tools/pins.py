@@ -29,6 +29,9 @@ def needed() -> dict[str, list[Requirement]]:
         seen.add((name, extra))
         for requirement in _asked_by(name, extra):
             other = canonicalize_name(requirement.name)
+            if other == "companyos":  # an extra that contains another one
+                waiting += [(other, part) for part in requirement.extras]
+                continue
             found.setdefault(other, []).append(requirement)
             waiting += [(other, one) for one in ("", *requirement.extras)]
     return found

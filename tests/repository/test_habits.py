@@ -48,9 +48,9 @@ def test_make_help_says_one_line_about_every_phony_target() -> None:
 
 def test_make_run_installs_the_server_and_no_tools_of_the_tests() -> None:
     [installed] = re.findall(r"^\$\(RUN\)/\.ready: .*\n(?:\t.*\n)*?\t@.*\.ci/venv \$\(RUN\) (.*)$", MAKEFILE, re.MULTILINE)
-    assert installed == '-e ".[serve]"'
-    packages = {Requirement(line).name for line in PROJECT["optional-dependencies"]["serve"]}
-    for extra in ("dev", "serve-dev", "openenv"):
+    assert installed == '-e ".[web]"'
+    packages = {Requirement(line).name for line in PROJECT["optional-dependencies"]["web"]}
+    for extra in ("dev", "serve", "serve-dev", "openenv"):
         others = {Requirement(line).name for line in PROJECT["optional-dependencies"][extra]}
         assert packages & others <= {"jinja2"}  # which tests of the reports need, too
 

@@ -87,7 +87,8 @@ def test_the_image_installs_all_that_the_server_needs_and_no_more() -> None:
 def test_every_pin_is_within_what_is_asked_of_it() -> None:
     pinned = pins.pinned()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    ours = [Requirement(line) for line in (*project["dependencies"], *project["optional-dependencies"]["serve"])]
+    extras = project["optional-dependencies"]
+    ours = [Requirement(line) for line in (*project["dependencies"], *extras["serve"], *extras["web"])]
     asked = [*ours, *(requirement for requirements in pins.needed().values() for requirement in requirements)]
     outside = [
         f"{requirement} is not met by {version}"

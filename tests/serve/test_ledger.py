@@ -2,6 +2,7 @@
 
 import random
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -338,3 +339,10 @@ def test_the_newest_session_under_a_name_is_found_by_it(ledger: Ledger) -> None:
     assert ledger.newest("a") == "a.b"
     ledger.remove("a.b")
     assert ledger.newest("a") == "a.z"
+
+
+def test_postgres_without_its_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "companyos.serve.ledger.postgres", raising=False)
+    with pytest.raises(BadSetting, match=r'needs psycopg: pip install "companyos\[serve\]"'):
+        open_ledger("postgresql://nowhere/none")

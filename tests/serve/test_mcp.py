@@ -413,3 +413,13 @@ def test_a_bug_is_logged_and_tells_the_caller_nothing(
 def test_what_only_mcp_needs_is_not_loaded_with_the_server() -> None:
     check = "import sys, companyos.serve.app; assert not {'fastmcp', 'mcp', 'openenv'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_a_server_without_fastmcp_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastmcp.server.dependencies", None)
+    with AppClient() as api:
+        for _ in range(2):
+            reply = api.post(MCP_PATH, {"jsonrpc": "2.0", "id": 1, "method": "initialize"})
+            assert code_of(reply) == (501, "no_mcp")
+            assert "companyos[serve]" in reply.json()["error"]["what_next"]
+        assert good(api.post("/reset"))["done"] is False

@@ -41,6 +41,7 @@ ENABLES = {
     "tiny": "a learner for two cores: `companyos train tiny`",
     "train": "language models that learn here: `companyos train sft`, `companyos train grpo`",
     "verifiers": "`vf-eval companyos-verifiers`",
+    "web": "episodes over HTTP and in a browser: `companyos serve`, without MCP and without PostgreSQL",
 }
 
 

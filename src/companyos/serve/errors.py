@@ -276,6 +276,14 @@ class ScreenLost(ServeError):
         super().__init__("the browser does not answer; it is unknown whether this was done")
 
 
+class NoMcp(ServeError):
+    status, code = 501, "no_mcp"
+    what_next = 'restart the server after `pip install "companyos[serve]"`, or use another interface; /docs lists them'
+
+    def __init__(self) -> None:
+        super().__init__("this server was installed without MCP")
+
+
 class Bug(ServeError):
     status, code = 500, "bug"
     what_next = "please report this with the X-Request-Id of the reply"

@@ -41,8 +41,11 @@ def open_ledger(address: str, fsync: bool = False) -> Ledger:
         return MemoryLedger()
     scheme, colon, _ = address.partition(":")
     if colon and scheme in ("postgresql", "postgres"):
-        # Imported here, so that a server with another ledger does not load the database driver.
-        from companyos.serve.ledger.postgres import PostgresLedger
+        # Imported here, so that a server with another ledger does not need the database driver.
+        try:
+            from companyos.serve.ledger.postgres import PostgresLedger
+        except ModuleNotFoundError as missing:
+            raise BadSetting(f'a ledger in PostgreSQL needs {missing.name}: pip install "companyos[serve]"') from None
 
         return PostgresLedger(address)  # it flushes every commit to disk, with or without `fsync`
     if "://" in address:

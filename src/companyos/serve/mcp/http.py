@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from companyos.serve.access.roles import MCP_PATH, Client
-from companyos.serve.errors import Malformed, UnknownSession
+from companyos.serve.errors import Malformed, NoMcp, UnknownSession
 from companyos.serve.http.requests import body_of
 from companyos.serve.messages.wire import Reader
 from companyos.serve.ops.metrics import Metrics
@@ -102,8 +102,11 @@ class McpHttpEndpoint:
             ready.set_exception(error)
 
     def _load(self) -> Starlette:
-        """Import FastMCP and build its app."""
-        from fastmcp.server.dependencies import get_http_request
+        """Import FastMCP and build its app. Raise `NoMcp` if it is not installed."""
+        try:
+            from fastmcp.server.dependencies import get_http_request
+        except ModuleNotFoundError:
+            raise NoMcp from None
 
         from companyos.serve.mcp.server import McpClient, build_server
 
