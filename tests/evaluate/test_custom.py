@@ -9,6 +9,7 @@ import pytest
 
 from companyos.agents.agent import play
 from companyos.agents.custom import AgentRaised, load_agent, summary_of
+from companyos.agents.tiny import TinyWeights, first_weights, save
 from companyos.cli.main import main
 from companyos.core.calls import Call
 from companyos.core.episode import Transcript
@@ -17,6 +18,7 @@ from companyos.evaluate.judge.outcome import Outcome
 from companyos.evaluate.runs.episode_file import EpisodeKey
 from companyos.evaluate.runs.run import OUTCOMES, RESULTS, evaluate, on_processes
 from companyos.evaluate.runs.submission import check
+from tests.agents.fakes import Expert, endpoint
 from tests.blocks import ROOT
 from tests.evaluate.runs import few_tasks, own_suite, small_run
 from tests.helpers import task_id
@@ -280,6 +282,23 @@ def agent(obs):
 """)
     assert main(["watch", task_id(), "--agent", "greedy.py:agent"]) == 0
     assert "step -" in capsys.readouterr().out, "there were rewards to be seen"
+
+
+def test_watch_plays_what_was_trained_and_a_model_behind_an_endpoint(
+    module: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = TinyWeights.none()
+    first_weights(weights, seed=0)
+    save(Path("policy.npz"), weights)
+    assert main(["watch", task_id(), "--agent", "tiny:policy.npz"]) == 0
+    assert "tiny:policy.npz works" in capsys.readouterr().out
+    with endpoint(Expert([task_id()])) as server:
+        assert main(["watch", task_id(), "--agent", "openai:fake", "--base-url", server.url]) == 0
+    assert "Success." in capsys.readouterr().out
+    assert main(["watch", task_id(), "--agent", "openai:fake"]) == 2
+    assert "a language model needs --base-url" in capsys.readouterr().err
+    assert main(["watch", task_id(), "--agent", "saved:."]) == 2
+    assert "has too few episodes" in capsys.readouterr().err
 
 
 # -- examples ----------------------------------------------------------------------------------------------------------

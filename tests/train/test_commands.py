@@ -104,6 +104,11 @@ def test_decoding_options_are_written_into_the_results(folder: Path, tmp_path: P
     assert json.loads((tmp_path / "run" / "run.json").read_text())["options"] == {"temperature": "0.5", "repeats": "3"}
 
 
+def test_a_local_model_can_be_watched(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", "vendor_onboarding-v4-validation-0-0", "--agent", f"local:{folder}", "--temperature", "0.5"]) == 0
+    assert f"local:{folder} works vendor_onboarding-v4-validation-0-0" in capsys.readouterr().out.replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
