@@ -174,6 +174,23 @@ def test_the_trained_model_is_offered_where_it_is_installed(site: RunningSite, t
         assert "tiny:" in seen.page.locator(".eyebrow").inner_text()
 
 
+def test_a_users_agent_can_be_watched_and_one_that_raises_ends_the_demonstration(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("""
+def waits(obs):
+    return {"app": "ticketdesk", "method": "wait", "params": {"hours": 1}}
+
+def raises(obs):
+    raise ValueError("sesame")
+""")
+    with Site(agents=(f"{tmp_path}/mine.py:waits", f"{tmp_path}/mine.py:raises")) as site:
+        assert _step_here(site, _start_here(site, agent=f"{tmp_path}/mine.py:waits"))["step"] == 1
+        location = _start_here(site, agent=f"{tmp_path}/mine.py:raises")
+        reply = site.send(f"{location}/next", {"turn": "1", "script": "1"})
+        assert reply.status_code == 500
+        assert "raised an exception, so the episode ends here" in reply.text
+        assert "sesame" not in reply.text
+
+
 def test_a_server_with_an_unknown_agent_does_not_start() -> None:
     with pytest.raises(BadChoice, match="juggler"), Site(agents=("juggler",)):
         pass

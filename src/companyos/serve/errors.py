@@ -284,6 +284,14 @@ class NoMcp(ServeError):
         super().__init__("this server was installed without MCP")
 
 
+class AgentFailed(ServeError):
+    status, code = 500, "agent_raised"
+    what_next = "watch another agent; the log of the server has the traceback"
+
+    def __init__(self) -> None:
+        super().__init__("the agent that plays this session raised an exception, so the episode ends here")
+
+
 class Bug(ServeError):
     status, code = 500, "bug"
     what_next = "please report this with the X-Request-Id of the reply"

@@ -6,6 +6,7 @@ visitor leaves. Nobody else can make a call in the session: visitors get a watch
 """
 
 import asyncio
+import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from companyos.agents import AGENTS, Agent
 from companyos.agents.adversaries.careless import HABITS
+from companyos.agents.custom import AgentRaised
 from companyos.core.calls import Call, Reply, as_json, parse
 from companyos.core.task import TaskId
 from companyos.env import CompanyEnv, task_named
@@ -21,7 +23,7 @@ from companyos.env.observations import Observation
 from companyos.evaluate.runs.roster import agent_named
 from companyos.evaluate.runs.run import unrewarded
 from companyos.serve.access.roles import Client
-from companyos.serve.errors import Malformed, SessionOver, StillOpen, TurnAhead, TurnTaken
+from companyos.serve.errors import AgentFailed, Malformed, SessionOver, StillOpen, TurnAhead, TurnTaken
 from companyos.serve.messages.bodies import ResetBody
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
@@ -33,6 +35,7 @@ from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.serve.steps import StepRequest
 
 EXPERT, CARELESS = "expert", "naive"
+_LOG = logging.getLogger("companyos.demonstrations")
 CHAOS = 0.5
 # Tasks that the expert solves and the careless agent fails, in few steps: family and seed.
 FIRST_TASKS = (
@@ -107,7 +110,11 @@ class Demonstrations:
             if session.env.step_count >= turn or session.env.done:
                 return session
             await self.check_access(session_id, TaskId.parse(session.header.task_id), client)
-            call = await asyncio.get_running_loop().run_in_executor(self._threads, self._choose, session)
+            try:
+                call = await asyncio.get_running_loop().run_in_executor(self._threads, self._choose, session)
+            except AgentRaised as raised:
+                _LOG.error("%s raised in %s: %s", demonstrator(session_id), session.header.task_id, raised)
+                raise AgentFailed from None
             try:
                 await self._queue.step(StepRequest(session_id, call, session.env.step_count + 1, session.header.owner))
                 self._metrics.steps(1)
