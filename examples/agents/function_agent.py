@@ -1,4 +1,4 @@
-"""An agent as a function: it reads the ticket of the brief, then closes it as a duplicate. It wins no task."""
+"""An agent as a function. It is a poor one: it reads the ticket of the brief, then closes it as a duplicate."""
 
 import re
 
