@@ -13,6 +13,7 @@ from companyos.core.errors import ReplayDiffers, Unsolvable
 from companyos.core.task import BENCHMARK_VERSION
 from companyos.data import demos
 from companyos.env import CompanyEnv, make
+from companyos.env.batch import Batch
 from companyos.env.multi_actor import chairs, cooperate, play_round
 from companyos.families import installed
 
@@ -31,6 +32,7 @@ def tools() -> list[dict[str, Any]]:
 
 __all__ = [
     "BENCHMARK_VERSION",
+    "Batch",
     "Call",
     "CompanyEnv",
     "Proof",
