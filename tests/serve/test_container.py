@@ -102,8 +102,10 @@ def test_pins_name_no_place_to_download_from() -> None:
     assert "://" not in pins.FILE.read_text()
 
 
-def test_the_server_starts_without_the_package_openenv() -> None:
-    script = "import sys; sys.modules['openenv'] = None; from companyos.serve.app import create; create()"
+@pytest.mark.parametrize("app", ["companyos.serve.app", "companyos.web.app"])
+def test_the_server_starts_without_packages_that_the_extra_web_does_not_have(app: str) -> None:
+    missing = ("fastmcp", "gymnasium", "httpx", "matplotlib", "mcp", "numpy", "openenv", "playwright", "psycopg", "ray")
+    script = f"import sys; sys.modules |= dict.fromkeys({missing}); from {app} import create; create()"
     surroundings = {"COMPANYOS_LEDGER": "none", "PYTHONPATH": ":".join(sys.path)}
     subprocess.run([sys.executable, "-c", script], env=surroundings, check=True)
 
