@@ -8,7 +8,8 @@ There are three kinds:
 * `Stuck`, `Unsolvable`, `LawBroken`, `ReplayDiffers`: an expert cannot go on, or a check of a task, of a family or of a
   transcript failed.
 
-Every other exception is a bug in this package. Nothing catches it, so it stops the run.
+Every other exception is a bug in this package. Nothing catches it, so it stops the run. Code that a user brings as an agent
+may raise anything: `agents/custom.py` turns that into `AgentRaised`, and the agent loses its episode.
 """
 
 from collections.abc import Iterable
