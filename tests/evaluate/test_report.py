@@ -14,7 +14,7 @@ from companyos.cli.main import main
 from companyos.core.episode import CANARY
 from companyos.evaluate.judge.playback import Playback
 from companyos.evaluate.reports import report
-from companyos.evaluate.reports.blame_panel import DECISIONS
+from companyos.evaluate.reports.blame_panel import AGENT_RAISED, DECISIONS, blame_panel
 from companyos.evaluate.reports.page import html, text
 from companyos.evaluate.reports.report import Report, read_run, report_on, sample
 from companyos.evaluate.runs.run import BadRun
@@ -101,11 +101,23 @@ def test_differences_by_relevance_add_up_to_those_of_the_results(found: Report) 
 
 def test_the_blame_section_counts_every_examined_episode_once(found: Report) -> None:
     page = page_of(found)
+    assert AGENT_RAISED not in page  # this row is shown only where an agent raised
+    decisions = [decision for decision in DECISIONS if decision != AGENT_RAISED]
     rows = [
-        page.partition(f'<th scope="row">{sight}</th><td>')[2].partition("</td>")[0] for sight in (*DECISIONS, "examined")
+        page.partition(f'<th scope="row">{decision}</th><td>')[2].partition("</td>")[0]
+        for decision in (*decisions, "examined")
     ]
     *counts, looked = map(int, rows)
     assert sum(counts) == looked == len(found.runs[0].examined)
+
+
+def test_the_blame_section_names_mistakes_and_facts_in_plain_words(found: Report) -> None:
+    tables = {bars.title: bars for bars in blame_panel(found).runs[0].bars}
+    failed = sum(not examined.blame.success for examined in found.runs[0].examined)
+    assert sum(count for _, count, _ in tables["Decisive mistake"].rows) == failed > 0
+    in_words = [bars for title, bars in tables.items() if title not in ("Decisive call", "In the app")]
+    assert "Blind to" in tables
+    assert [name for bars in in_words for name, _, _ in bars.rows if "_" in name] == []
 
 
 def test_several_runs_are_shown_side_by_side_with_their_difference(run: Path, tmp_path: Path) -> None:

@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from companyos.evaluate.judge.blame import ACT, DAMAGE, RAISED, TIME, Blame, summarise_blames
+from companyos.evaluate.judge.habits import habits
 from companyos.evaluate.reports.report import Report, ReportedRun
+from companyos.families import family
+from companyos.families.kit.missed import in_words
 
 _MAX_ROWS = 8  # of a table of bars
 # How an episode was decided. Blind: every reply until then was the same as on a twin that must end differently.
@@ -66,7 +69,8 @@ def _decided(blame: Blame) -> str:
 
 
 def _run_blame(reported: ReportedRun) -> RunBlame:
-    summary = summarise_blames(examined.blame for examined in reported.examined)
+    blames = [examined.blame for examined in reported.examined]
+    summary = summarise_blames(blames)
     won = sum(outcome.success for outcome in reported.run.outcomes)
     failed = len(reported.run.outcomes) - won
     about = (
@@ -74,13 +78,24 @@ def _run_blame(reported: ReportedRun) -> RunBlame:
         "successes, evenly from every family."
     )
     tables = {
+        "Decisive mistake": {habit.habit: habit.count for habit in habits(blames)},
         "Lost by": {_LOST[kind]: count for kind, count in summary.kinds.items()},
         "Decisive call": summary.tools,
         "In the app": summary.apps,
-        "Blind to": summary.blind,
-        "Saw and misjudged": summary.misjudged,
+        "Blind to": _facts_in_words(summary.blind),
+        "Saw and misjudged": _facts_in_words(summary.misjudged),
     }
     return RunBlame(about, [_bars(title, counts) for title, counts in tables.items() if counts])
+
+
+def _facts_in_words(counts: Mapping[str, int]) -> dict[str, int]:
+    """Replace names of facts, such as `vendor_onboarding.conflict`, by the family and the meaning of the fact."""
+    in_text = {}
+    for name, count in counts.items():
+        family_name, _, fact = name.partition(".")
+        meaning = next(cause.meaning for cause in family(family_name).specs() if cause.name == fact)
+        in_text[f"{in_words(family_name)}: {meaning or in_words(fact)}"] = count
+    return in_text
 
 
 def _bars(title: str, counts: Mapping[str, int]) -> Bars:
