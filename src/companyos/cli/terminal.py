@@ -24,7 +24,7 @@ from companyos.env import CompanyEnv, par
 from companyos.env.line_syntax import argument_help, usage, write_line
 from companyos.env.observations import Observation
 from companyos.env.teacher import Teacher
-from companyos.families.kit.missed import describe_goal
+from companyos.families.kit.missed import describe_goal, goal_title
 
 T = TypeVar("T")
 _HARM = "Written, though nothing called for it."
@@ -109,7 +109,7 @@ def show_verdict(env: CompanyEnv, console: Console) -> None:
     rows: list[tuple[str | Text, ...]] = [
         (
             Text("reached", "green") if reached else Text("missed", "red"),
-            name,
+            goal_title(name),
             Text(describe_goal(ending, name, reached, env.world), "dim"),
         )
         for name, reached in verdict.goals.items()

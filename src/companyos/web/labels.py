@@ -32,14 +32,6 @@ def title_and_question(family: Family) -> tuple[str, str]:
     return name, capitalized(question)
 
 
-def goal_in_words(name: str) -> str:
-    """Return a goal's name as words: `TicketIs:verified` becomes `Ticket is: verified`."""
-    head, colon, rest = name.partition(":")
-    # A space before each capital letter except the first: "TicketIs" becomes "Ticket is".
-    words = re.sub(r"(?<!^)([A-Z])", lambda match: f" {match[1].lower()}", head)
-    return f"{words}{colon} {rest}".strip().replace("_", " ")
-
-
 def with_code(text: str) -> Markup:
     """Return the text as HTML, with `<code>` elements for text between backquotes."""
     pieces = text.split("`")  # every second piece was between backquotes

@@ -24,7 +24,7 @@ from companyos.families.kit.goals import (
     TicketHas,
     TicketIs,
 )
-from companyos.families.kit.missed import missed, missed_goal
+from companyos.families.kit.missed import goal_title, missed, missed_goal
 from tests.helpers import FAMILY, form, me, role, staged, ticket
 
 
@@ -44,10 +44,24 @@ def words(env: CompanyEnv, goal: Goal) -> str:
     return missed_goal(goal, env.world)
 
 
-def test_every_goal_of_the_kit_has_words_of_its_own() -> None:
+def test_every_goal_of_the_kit_has_a_title_and_words_of_its_own() -> None:
     kit = [kind for kind in Goal.__subclasses__() if kind.__module__ in (goals.__name__, citations.__name__)]
     assert len(kit) >= 12
     assert [kind.__name__ for kind in kit if kind not in missed_goal.registry] == []
+    assert [kind.__name__ for kind in kit if goal_title(kind.__name__) == kind.__name__] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("Ended", "Right ending"),
+        ("TicketIs:escalated_to", "Right value of: escalated to"),
+        ("Linked:late_1", "Closed correctly: late 1"),
+        ("Painted", "Painted"),
+    ],
+)
+def test_a_goal_has_a_title_without_underscores(name: str, title: str) -> None:
+    assert goal_title(name) == title
 
 
 def test_a_goal_of_a_plug_in_is_described_by_its_docstring(env: CompanyEnv) -> None:

@@ -26,6 +26,28 @@ from companyos.families.kit.goals import (
     TicketIs,
 )
 
+_TITLES = {
+    "Ended": "Right ending",
+    "Cites": "Deciding facts cited",
+    "CitesNothingFalse": "Nothing false cited",
+    "CitesNoOther": "No competing fact cited",
+    "TicketIs": "Right value of",
+    "TicketHas": "Filled in",
+    "HandedTo": "Right assignee",
+    "Fresh": "Metrics fresh",
+    "MeasuredSince": "Metric measured again",
+    "ReadFresh": "Newest measurement read",
+    "Requested": "Request made",
+    "SignedFor": "Signed request linked",
+    "Linked": "Closed correctly",
+}  # by the part of a goal's name before the colon
+
+
+def goal_title(name: str) -> str:
+    """Return a short title for a goal of a verdict: `TicketIs:verified` becomes `Right value of: verified`."""
+    kind, colon, subject = name.partition(":")
+    return f"{_TITLES.get(kind, in_words(kind))}{colon} {in_words(subject)}".strip()
+
 
 def describe_goal(ending: Ending, name: str, reached: bool, world: World) -> str:
     """Return what a reached goal asked for; for a missed goal, what should have been and what is there instead."""

@@ -19,9 +19,9 @@ from companyos.evaluate.judge.blame import blame
 from companyos.evaluate.judge.blame_text import sentences
 from companyos.evaluate.judge.outcome import damage_of
 from companyos.evaluate.judge.playback import difference
-from companyos.families.kit.missed import describe_goal
+from companyos.families.kit.missed import describe_goal, goal_title
 from companyos.web.episode.turn_recorder import HiddenCause, RecordedTurn, TurnRecorder, hidden_causes
-from companyos.web.labels import goal_in_words, in_words
+from companyos.web.labels import in_words
 
 
 class UnreadableTranscript(ValueError):
@@ -108,8 +108,7 @@ def review(text: bytes, twin: str = "") -> EpisodeReview:
         turns=tuple(recorder.turns),
         milestones=tuple(name for name, _ in recorder.milestones),
         goals=tuple(
-            (goal_in_words(name), describe_goal(ending, name, reached, env.world), reached)
-            for name, reached in goals.items()
+            (goal_title(name), describe_goal(ending, name, reached, env.world), reached) for name, reached in goals.items()
         ),
         damage=damage_of(env),
         causes=tuple(hidden_causes(env)),

@@ -9,8 +9,7 @@ from companyos.core.episode import Turn
 from companyos.core.task import TaskId
 from companyos.env import CompanyEnv, run_expert
 from companyos.env.line_syntax import write_line
-from companyos.families.kit.missed import describe_goal
-from companyos.web.labels import goal_in_words
+from companyos.families.kit.missed import describe_goal, goal_title
 from companyos.web.links import encode_task_link
 
 
@@ -63,7 +62,7 @@ def summarize_verdict(env: CompanyEnv) -> VerdictSummary:
         right=_ending_text(ending.resolution, ending.reason),
         closed_as=_ending_text(last_params.get("resolution"), last_params.get("reason")) if resolved else "",
         goals=[
-            (goal_in_words(name), describe_goal(ending, name, reached, env.world), reached)
+            (goal_title(name), describe_goal(ending, name, reached, env.world), reached)
             for name, reached in verdict.goals.items()
         ],
         damage=[(harm.record, harm.field) for harm in verdict.damage],
