@@ -9,6 +9,7 @@ from companyos.company import Approval, Entry, Metric, Ticket
 from companyos.company.apps.ticketdesk import Citation
 from companyos.core.world import DAY
 from companyos.env import CompanyEnv, make
+from companyos.families import FAMILIES
 from companyos.families.kit import citations, goals
 from companyos.families.kit.citations import Cites, CitesNoOther, CitesNothingFalse
 from companyos.families.kit.goals import (
@@ -24,7 +25,7 @@ from companyos.families.kit.goals import (
     TicketHas,
     TicketIs,
 )
-from companyos.families.kit.missed import goal_title, missed, missed_goal
+from companyos.families.kit.missed import describe_goal, goal_title, missed, missed_goal
 from tests.helpers import FAMILY, form, me, role, staged, ticket
 
 
@@ -138,6 +139,15 @@ def test_missing_false_and_competing_citations_are_listed(env: CompanyEnv) -> No
         f"the evidence should have been about {entry}'s owner, but also cited what competes with that: "
         f"{lookalike}'s owner nobody"
     )
+
+
+def test_a_reached_goal_says_what_it_asked_for_without_placeholders() -> None:
+    for name in FAMILIES:
+        env = make(name, seed=3)
+        ending = env.setting.ending
+        texts = [describe_goal(ending, goal, True, env.world) for goal in env.setting.goals]
+        assert not [text for text in texts if "$" in text]
+        assert describe_goal(ending, "Ended", False, env.world).endswith("was not closed")
 
 
 def test_a_ticket_of_a_queue_is_described_by_its_own_state() -> None:

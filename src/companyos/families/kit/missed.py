@@ -51,7 +51,14 @@ def goal_title(name: str) -> str:
 
 def describe_goal(ending: Ending, name: str, reached: bool, world: World) -> str:
     """Return what a reached goal asked for; for a missed goal, what should have been and what is there instead."""
-    return ending.asks(name) if reached else missed(ending, name, world)
+    if not reached:
+        return missed(ending, name, world)
+    return (
+        ending.asks(name)
+        .replace(f"{SIGNED_REQUEST}:", "signed ")
+        .replace(SIGNED_REQUEST, "signed request")
+        .replace(ANSWER, "answer of ")
+    )
 
 
 def missed(ending: Ending, name: str, world: World) -> str:
