@@ -1,5 +1,6 @@
 """Makes an HTML form from a tool's signature, and a call from a form that was filled in."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin
@@ -13,6 +14,15 @@ from companyos.core.calls import Call
 from companyos.env.line_syntax import hint_without_none, is_evidence, plain_hint
 from companyos.serve.errors import Malformed
 from companyos.web.site import SubmittedForm
+
+
+class InvalidField(Malformed):
+    """A field of a form that cannot be read. Nothing was sent; the form is shown again, with the message at the field."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
 
 FieldKind = Literal["text", "prose", "number", "choice", "check", "record", "list", "pairs", "citations"]
 
@@ -84,13 +94,24 @@ def _kind(hint: Any) -> FieldKind:
 
 
 def read_call(tool: Tool, form: SubmittedForm) -> Call:
-    """Return the call of a form, without optional arguments that are empty. Raise `Malformed` if the form is invalid."""
+    """Return the call of a form, without optional arguments that are empty. Raise `InvalidField` if one cannot be read."""
     params: dict[str, Any] = {}
     for argument in form_arguments(tool):
         value = _READERS[argument.kind](argument, form)
         if value is not None:
             params[argument.name] = value
     return Call(tool.app, tool.method, params)
+
+
+def typed_values(tool: Tool, form: SubmittedForm) -> dict[str, Any]:
+    """Return what was filled in, to show a form again. A field that cannot be read keeps its text."""
+    values: dict[str, Any] = {}
+    for argument in form_arguments(tool):
+        try:
+            values[argument.name] = _READERS[argument.kind](argument, form)
+        except InvalidField:
+            values[argument.name] = form.first(argument.name)
+    return values
 
 
 def typed_value(text: str) -> str | int | float | bool | None:
@@ -123,7 +144,7 @@ def _read_number(argument: FormArgument, form: SubmittedForm) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise Malformed(f"{argument.name} is a whole number, not {text!r}") from None
+        raise InvalidField(argument.name, f"{argument.name} is a whole number, not {text!r}") from None
 
 
 def _read_check(argument: FormArgument, form: SubmittedForm) -> bool | None:
@@ -150,7 +171,7 @@ def _read_citations(argument: FormArgument, form: SubmittedForm) -> list[dict[st
     try:
         ticked = [msgspec.json.decode(raw, type=Citation) for raw in form.values(argument.name)]
     except msgspec.MsgspecError as error:
-        raise Malformed(f"{argument.name}: {error}") from None
+        raise InvalidField(argument.name, f"{argument.name}: {error}") from None
     columns = (form.values(f"{argument.name}:{part}") for part in ("record", "field", "value"))
     typed = [(record.strip(), field.strip(), value.strip()) for record, field, value in zip(*columns, strict=False)]
     facts = [Citation(record, field, typed_value(value)) for record, field, value in typed if record or field or value]
@@ -181,6 +202,9 @@ class ToolForm(msgspec.Struct):
     fields: Mapping[str, Sequence[tuple[str, bool, str]]] = {}
     facts: Sequence["CitableRecord"] = ()  # offered as citations
     kinds: Sequence[str] = ()  # of company forms that the tool can fill in, such as approval types
+    picks: Mapping[str, Sequence[str]] = {}  # by argument: a few of the options, which a click fills in
+    wrong_field: str = ""  # the argument that was refused
+    message: str = ""  # why
 
     @property
     def about(self) -> str:
@@ -197,7 +221,44 @@ class ToolForm(msgspec.Struct):
     def pair(self, argument: FormArgument, name: str, proposed: str) -> str:
         """Return the text that is filled in for one pair of an argument."""
         pairs = self.values.get(argument.name)
-        return as_typed(pairs[name]) if isinstance(pairs, dict) and name in pairs else proposed
+        return _pair_text(argument, pairs[name]) if isinstance(pairs, dict) and name in pairs else proposed
+
+    def other_pairs(self, argument: FormArgument, rows: int) -> list[tuple[str, str]]:
+        """Return the pairs that are filled in without a field of their own, and empty ones up to a number of rows."""
+        pairs = self.values.get(argument.name)
+        named = {name for name, _, _ in self.fields.get(argument.name, ())}
+        items = pairs.items() if isinstance(pairs, dict) else ()
+        other = [(name, _pair_text(argument, value)) for name, value in items if name not in named]
+        return other + [("", "")] * (rows - len(other))
+
+    def other_facts(self, argument: FormArgument, rows: int) -> list[tuple[str, str, str]]:
+        """Return the citations that are filled in but not in the list of facts, and empty ones up to a number of rows."""
+        cited = self.values.get(argument.name)
+        listed = {(known.record, field) for known in self.facts for field, *_ in known.facts}
+        citations = [fact for fact in cited if isinstance(fact, dict)] if isinstance(cited, list) else []
+        texts = [
+            (str(fact.get("record", "")), str(fact.get("field", "")), as_typed(fact.get("value"))) for fact in citations
+        ]
+        other = [(record, field, value) for record, field, value in texts if (record, field) not in listed]
+        return other + [("", "", "")] * (rows - len(other))
+
+
+def _pair_text(argument: FormArgument, value: Any) -> str:
+    """Return how to type the value of a pair."""
+    return value if argument.texts_only and isinstance(value, str) else as_typed(value)
+
+
+_POSITION = re.compile(r" - at `\$\.(\w+)")  # for example "Expected `int` >= 1 - at `$.hours`"
+
+
+def refused_argument(tool: Tool, params: Mapping[str, Any], message: str) -> str:
+    """Return the argument that a refusal is about: the one whose position, value or name its message has. Empty: none."""
+    if position := _POSITION.search(message):
+        return position[1]
+    given = {name: value for name, value in params.items() if name in tool.hints and isinstance(value, str) and value}
+    by_value = [name for name, value in given.items() if re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message)]
+    by_name = [name for name in tool.hints if re.search(rf"\b{name}\b", message)]
+    return next(iter([*by_value, *by_name]), "")
 
 
 class CitableRecord(msgspec.Struct, frozen=True):

@@ -22,6 +22,10 @@ from companyos.web.labels import tool_title
 CALL_FORM_ID = "go"  # the id of the page's form whose buttons send a call as one line
 TITLE_FIELDS = ("title", "name")  # the first that has a value is the heading of a record
 BADGE_FIELDS = ("status", "priority", "resolution", "reason", "pipeline", "presence", "verdict", "code", "topic")
+_REFERENCE_SEARCHES = (
+    ("datahub", "search_register", "search the register"),
+    ("ticketdesk", "search_tickets", "search tickets"),
+)
 PROSE_FIELDS = ("text", "note", "message")
 _WORDS_BY_TONE = {
     tone: words.split(",")
@@ -86,6 +90,18 @@ class ValueRenderer:
             CALL_FORM_ID, write_line(call), name
         )
 
+    def field(self, value: Any, name: str) -> Markup:
+        """Return the value of a record's field. A reference has buttons that search for it."""
+        shown = self.value(value, name)
+        if not self._live or name != "reference" or not isinstance(value, str):
+            return shown
+        button = '<button class="ref small" form="{}" name="_line" value="{}">{}</button>'
+        searches = (
+            Markup(button).format(CALL_FORM_ID, write_line(Call(app, method, {"query": value})), title)
+            for app, method, title in _REFERENCE_SEARCHES
+        )
+        return Markup('{} <span class="searches">{}</span>').format(shown, Markup(" ").join(searches))
+
     def value(self, value: Any, field: str = "") -> Markup:
         """Return the value of a field, as the reply gave it."""
         if value is None or value == "":
@@ -128,6 +144,7 @@ class ReplyLayout(msgspec.Struct):
     figures: Sequence[tuple[str, Markup]] = ()
     columns: Sequence[str] = ()
     rows: Sequence[Any] = ()
+    lists: str = ""  # the kind of the records in the rows of a table, if all ids show it
     total: int = 0
     page: int = 1
     pages: int = 1
@@ -166,7 +183,8 @@ def lay_out(tool: Tool | None, data: Any, renderer: ValueRenderer, history_of: H
         )
     columns = list(dict.fromkeys(name for row in rows for name in row))
     cells = [[(name, renderer.value(row.get(name), name)) for name in columns] for row in rows]
-    return ReplyLayout("table", title, columns=columns, rows=cells, **count)
+    kinds = {record_kind(str(row.get("id"))) for row in rows}
+    return ReplyLayout("table", title, columns=columns, rows=cells, lists=kinds.pop() if len(kinds) == 1 else "", **count)
 
 
 def record_kind(id: str) -> str:
@@ -207,7 +225,7 @@ def _record(data: Mapping[str, Any], renderer: ValueRenderer, history_of: Histor
         kind=kind,
         pills=[(name, renderer.value(data[name], name)) for name in pills],
         prose=[(name, renderer.text(str(data[name]))) for name in prose],
-        facts=[(name, renderer.value(data[name], name)) for name in other if name not in (*empty, *wide)],
+        facts=[(name, renderer.field(data[name], name)) for name in other if name not in (*empty, *wide)],
         wide=[(name, renderer.value(data[name], name)) for name in wide],
         empty=empty,
         figures=figures,

@@ -2,22 +2,33 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from companyos.agents.choices.candidates import Candidates
-from companyos.company import Message, Ticket, Tool, Toolbox
+from companyos.company import Message, Policy, Ticket, Tool, Toolbox
 from companyos.core.episode import Turn
 from companyos.core.world import clock_text
 from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Scene
 from companyos.serve.sessions.sessions import Session
 from companyos.web.episode.forms import CitableRecord, FormArgument, ToolForm, as_typed, form_arguments
-from companyos.web.episode.layouts import HistoryOf, RecordHistory
+from companyos.web.episode.layouts import HistoryOf, RecordHistory, record_kind
+from companyos.web.labels import tool_title
 
 MAX_OPTIONS = 60  # proposed values of one field
+MAX_PICKS = 6  # of them, those that a click fills in
+_MAX_VALUE_LENGTH = 60  # characters of a value that is proposed
 _MAX_CACHED_SESSIONS = 512
+
+
+class ListPosition(NamedTuple):
+    """A row of a list that a reply has shown."""
+
+    turn: int
+    row: int  # counted from 1
+    title: str  # of the list
 
 
 class OfficeView(msgspec.Struct):
@@ -80,15 +91,62 @@ class OfficeView(msgspec.Struct):
         with_options = [argument for argument in arguments if argument.kind in ("text", "record", "list")]
         required_pairs = [argument for argument in arguments if argument.kind == "pairs" and argument.required]
         asks_citations = any(argument.kind == "citations" for argument in arguments)
+        options = {argument.name: _options(candidates, tool, argument) for argument in with_options}
         return ToolForm(
             tool,
             arguments,
             values,
-            options={argument.name: _options(candidates, tool, argument) for argument in with_options},
+            options=options,
             fields={argument.name: self._company_form_fields(values) for argument in required_pairs},
             facts=self._citable_records(values) if asks_citations else (),
             kinds=tuple(self.knowledge.forms) if required_pairs and tool.target else (),
+            picks={name: self._picks(values) for name, values in options.items()},
         )
+
+    def _picks(self, options: Sequence[str]) -> list[str]:
+        """Return the options that replies or the brief have shown, the latest first."""
+        shown = [option for option in options if option in self.knowledge.values or record_kind(option)]
+        order = {record: number for number, record in enumerate(_reading_order(self.turns))}
+        return sorted(shown, key=lambda option: order.get(option, -1), reverse=True)[:MAX_PICKS]
+
+    @property
+    def ticket(self) -> str:
+        """The id of the ticket that the brief names, or an empty text."""
+        return next(iter(self.knowledge.known(Ticket)), "")
+
+    @property
+    def known_records(self) -> list[str]:
+        """The ids of records that were shown, the latest first."""
+        return list(_reading_order(self.turns))[::-1][:MAX_OPTIONS]
+
+    @property
+    def known_values(self) -> list[str]:
+        """The values of facts that were shown, and the ids of records, the latest first."""
+        values = [as_typed(value) for value in self.knowledge.facts.values() if value not in (None, "", True, False)]
+        short = [value for value in values[::-1] if len(value) <= _MAX_VALUE_LENGTH]
+        return list(dict.fromkeys([*short, *self.known_records]))[: 2 * MAX_OPTIONS]
+
+    def policies(self) -> list[tuple[int, Mapping[str, Any]]]:
+        """Return the policies that were read, the latest first: the step, and the policy as it was shown then."""
+        read: dict[str, tuple[int, Mapping[str, Any]]] = {}
+        for number, turn in enumerate(self.turns, 1):
+            data = turn.reply.data
+            if isinstance(data, dict) and "text" in data and record_kind(str(data.get("id"))) == Policy.__name__:
+                read.pop(data["id"], None)
+                read[data["id"]] = (number, data)
+        return list(read.values())[::-1]
+
+    def list_with(self, record: str, before: int) -> ListPosition | None:
+        """Return the last list before a turn that has a row with this record."""
+        for number in range(before - 1, 0, -1):
+            turn = self.turns[number - 1]
+            data = turn.reply.data
+            rows = data.get("rows", data.get("arrived")) if isinstance(data, dict) else None
+            for row, shown in enumerate(rows or (), 1):
+                if isinstance(shown, dict) and record in shown.values():
+                    tool = self.toolbox.find(turn.call)
+                    return ListPosition(number, row, tool_title(tool) if tool else "")
+        return None
 
     def _company_form_fields(self, values: Mapping[str, Any]) -> list[tuple[str, bool, str]]:
         """Return the fields of the approval type, if a reply has shown it: name, whether it is required, proposed value."""

@@ -5,14 +5,16 @@ A form from an old page makes none: the player is asked whether to send it for t
 too. Therefore an id is not a link but a button of the one form that every page has (`CALL_FORM_ID`).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from companyos.company import Tool, Toolbox
+from companyos.company import Policy, Ticket, Tool, Toolbox
 from companyos.core.calls import NO_ANSWER, OK, Call
 from companyos.core.episode import Turn
 from companyos.core.task import TaskId
@@ -26,8 +28,8 @@ from companyos.serve.sessions.sessions import Sessions
 from companyos.serve.sessions.truth import Truth
 from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.serve.steps import StepRequest
-from companyos.web.episode.forms import form_arguments, read_call
-from companyos.web.episode.layouts import CALL_FORM_ID, ValueRenderer, lay_out, record_kind
+from companyos.web.episode.forms import InvalidField, ToolForm, form_arguments, read_call, refused_argument, typed_values
+from companyos.web.episode.layouts import CALL_FORM_ID, ReplyLayout, ValueRenderer, lay_out, record_kind
 from companyos.web.episode.navigation import APPS, actions_on, app_menus, write_tools_for
 from companyos.web.episode.office_view import OfficeView, OfficeViews
 from companyos.web.episode.verdict import VerdictSummary, summarize_verdict
@@ -68,7 +70,18 @@ class OfficePages:
         """Make one call, then redirect to the page of its turn."""
         form = await read_form(request)
         view = await self._view(request)
-        call, turn = checked(_call(form, view.toolbox)), _turn(form)
+        turn = _turn(form)
+        try:
+            call = checked(_call(form, view.toolbox))
+        except InvalidField as error:
+            tool = find_tool(form.first("_tool"), view.toolbox)
+            assert tool is not None  # its form was read
+            wrong = {"wrong_field": error.field, "message": str(error)}
+            return self._form_page(view, tool, typed_values(tool, form), error.status, wrong)
+        except Malformed as error:
+            if "_line" not in form:
+                raise
+            return self._brief_page(view, error.status, form.first("_line"), str(error))
         try:
             step = StepRequest(view.session_id, call, turn, client_of(request).owner)
             result = await self._queue.step(step)
@@ -99,7 +112,7 @@ class OfficePages:
         if number > view.step:
             raise UnknownRoute(f"turn {number} has not been made yet; the last one is {view.step}")
         if number == 0:
-            return self._show("office_brief.html", view, turn=0)
+            return self._brief_page(view)
         turn = view.turns[number - 1]
         tool, renderer = view.toolbox.find(turn.call), ValueRenderer(not view.done)
         layout = lay_out(tool, turn.reply.data, renderer, view.history_up_to(number)) if turn.reply.ok else None
@@ -124,11 +137,23 @@ class OfficePages:
             linked_tools=[writer for writer in writes if writer not in inline],
             filters=view.tool_form(tool, turn.call.params) if tool and is_list and not view.done else None,
             page_lines=_page_lines(turn.call, layout.page, layout.pages) if layout and not view.done else (None, None),
-            retry=view.tool_form(tool, turn.call.params)
-            if tool and _may_be_corrected(tool, turn) and not view.done
-            else None,
+            retry=_retry_form(view, tool, turn) if tool and _may_be_corrected(tool, turn) and not view.done else None,
             about=_record_of(tool, turn.call),
+            back=view.list_with(record or _record_of(tool, turn.call), number),
+            beside=self._ticket_beside(view, layout),
+            policies=view.policies() if layout and layout.kind == Ticket.__name__ else (),
         )
+
+    def _brief_page(self, view: OfficeView, status: int = 200, line: str = "", wrong: str = "") -> Response:
+        """Return the page of the brief, with the call that was typed there and why it was refused."""
+        return self._show("office_brief.html", view, status, turn=0, typed_line=line, wrong=wrong)
+
+    def _ticket_beside(self, view: OfficeView, layout: ReplyLayout | None) -> tuple[int, ReplyLayout] | None:
+        """Return the ticket of the brief as it was last shown, with its step, to be read beside a policy."""
+        is_policy = layout is not None and (layout.kind == Policy.__name__ or layout.lists == Policy.__name__)
+        if not is_policy or not (shown := view.last_shown(view.ticket)):
+            return None
+        return shown[0], lay_out(None, shown[1], ValueRenderer(not view.done), view.history_up_to(shown[0]))
 
     async def form(self, request: Request) -> Response:
         """A tool's form on its own page. Opening it is not a step."""
@@ -136,10 +161,24 @@ class OfficePages:
         tool = find_tool(request.path_params["tool"], view.toolbox)
         if tool is None:
             raise UnknownRoute(f"there is no tool {request.path_params['tool']!r}")
-        tool_form = view.tool_form(tool, dict(request.query_params))
+        return self._form_page(view, tool, dict(request.query_params))
+
+    def _form_page(
+        self,
+        view: OfficeView,
+        tool: Tool,
+        values: Mapping[str, Any],
+        status: int = 200,
+        wrong: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Return the page of a tool's form. `wrong` has the field that was refused and the message."""
+        tool_form = msgspec.structs.replace(view.tool_form(tool, values), **(wrong or {}))
         step, data = (view.last_shown(tool_form.about) if tool_form.about else None) or (0, None)
         record = lay_out(None, data, ValueRenderer(not view.done), view.history_up_to(step)) if data else None
-        return self._show("office_form.html", view, turn=None, tool_form=tool_form, record=record, at=step)
+        policies = view.policies() if tool.writes else ()
+        return self._show(
+            "office_form.html", view, status, turn=None, tool_form=tool_form, record=record, at=step, policies=policies
+        )
 
     async def steps(self, request: Request) -> Response:
         """The list of all calls so far."""
@@ -203,6 +242,14 @@ def _turn(form: SubmittedForm) -> int:
 def _may_be_corrected(tool: Tool, turn: Turn) -> bool:
     """Return whether a call failed and may work with other arguments. Then its form is shown as it was filled in."""
     return not turn.reply.ok and (turn.reply.code != NO_ANSWER or tool.writes) and bool(tool.hints)
+
+
+def _retry_form(view: OfficeView, tool: Tool, turn: Turn) -> ToolForm:
+    """Return the form of a call that failed, as it was filled in, with the message at the argument that it is about."""
+    wrong = refused_argument(tool, turn.call.params, turn.reply.message) if turn.reply.code != NO_ANSWER else ""
+    return msgspec.structs.replace(
+        view.tool_form(tool, turn.call.params), wrong_field=wrong, message=turn.reply.message if wrong else ""
+    )
 
 
 def _page_lines(call: Call, page: int, pages: int) -> tuple[str | None, str | None]:

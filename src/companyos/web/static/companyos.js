@@ -88,6 +88,16 @@ for (const field of document.querySelectorAll("[data-filter]")) {
 }
 document.documentElement.classList.add("js");
 
+// A click on a known value fills in its field.
+addEventListener("click", (event) => {
+  const field = document.getElementById(event.target.dataset?.fill);
+  if (!field) return;
+  field.value = event.target.textContent;
+  field.focus();
+});
+// Show the field that was refused.
+document.querySelector("main [aria-invalid]")?.focus();
+
 // Live updates of a watched session. The server's templates escape all text, so the HTML is safe to insert.
 for (const calls of document.querySelectorAll("[data-watch]")) {
   const source = new EventSource(calls.dataset.watch);
