@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.agents.llm.conversation import Conversation, size_of
-from companyos.agents.llm.replies import ModelMessage, by_line, by_tools, read_reply
+from companyos.agents.llm.replies import ModelMessage, parse_call_line, parse_tool_calls, read_reply
 from companyos.company import TOOLBOX
 from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make
@@ -31,7 +31,7 @@ def message_with(form: str, *calls: Call, thought: str = "") -> ModelMessage:
 
 
 def from_body(form: str, content: str, *calls: Any) -> ModelMessage:
-    return (by_tools if form == "tools" else by_line)(read_reply(completion(content, *calls).body), TOOLBOX)
+    return (parse_tool_calls if form == "tools" else parse_call_line)(read_reply(completion(content, *calls).body), TOOLBOX)
 
 
 def conversation(form: str, env: CompanyEnv, room: float = PLENTY, at_once: int = 1) -> tuple[Conversation, list[Message]]:

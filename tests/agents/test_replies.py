@@ -17,8 +17,8 @@ from companyos.agents.llm.replies import (
     ModelReply,
     NotAReply,
     RequestedCall,
-    by_line,
-    by_tools,
+    parse_call_line,
+    parse_tool_calls,
     read_reply,
 )
 from companyos.company import TOOLBOX
@@ -38,11 +38,11 @@ def code_of_reply(requested: RequestedCall) -> str:
 
 
 def from_tools(*calls: Any, content: str = "") -> ModelMessage:
-    return by_tools(read_reply(completion(content, *calls).body), TOOLBOX)
+    return parse_tool_calls(read_reply(completion(content, *calls).body), TOOLBOX)
 
 
 def from_text(text: str) -> ModelMessage:
-    return by_line(ModelReply(text), TOOLBOX)
+    return parse_call_line(ModelReply(text), TOOLBOX)
 
 
 # -- valid calls -------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_invalid_token_counts_are_read_as_0(usage: Any) -> None:
 def test_a_text_may_come_in_parts() -> None:
     parts = [{"type": "text", "text": "get_ticket "}, {"type": "image"}, 7, {"type": "text", "text": "T-1"}]
     body = json.dumps({"choices": [{"message": {"content": parts}}]}).encode()
-    assert by_line(read_reply(body), TOOLBOX).calls[0].action == READ
+    assert parse_call_line(read_reply(body), TOOLBOX).calls[0].action == READ
 
 
 JSON = st.recursive(
@@ -237,7 +237,7 @@ def test_any_body_gives_a_step_or_not_a_reply(body: bytes) -> None:
         reply = read_reply(body)
     except NotAReply:
         return
-    for message in (by_tools(reply, TOOLBOX), by_line(reply, TOOLBOX)):
+    for message in (parse_tool_calls(reply, TOOLBOX), parse_call_line(reply, TOOLBOX)):
         env = make(task_id())
         for requested in message.calls:
             assert env.step(requested.action).step == len(env.turns)

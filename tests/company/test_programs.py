@@ -73,9 +73,9 @@ def test_a_program_that_gets_stuck_ends_there_and_other_errors_are_raised() -> N
         raise error
 
     made, make = scripted(says({}), says({}))
-    programs.run(programs.until_stuck(program(Stuck("no way"))), make)
+    programs.run(programs.stop_when_stuck(program(Stuck("no way"))), make)
     with pytest.raises(ValueError, match="a bug"):
-        programs.run(programs.until_stuck(program(ValueError("a bug"))), make)
+        programs.run(programs.stop_when_stuck(program(ValueError("a bug"))), make)
     assert made == [LOOK] * 2
 
 

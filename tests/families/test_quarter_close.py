@@ -17,7 +17,7 @@ from companyos.families.kit.family import Linked
 from companyos.families.kit.moves import Move
 from companyos.families.quarter_close import BEYOND_LIMIT
 from companyos.families.quarter_desk import TOO_MANY, SharedOffice, TicketJob, run_jobs
-from companyos.families.quarter_queue import ALWAYS_LATE, case_at, draw_queue, facts_of
+from companyos.families.quarter_queue import ALWAYS_LATE, case_at, causes_at, draw_queue
 from tests.helpers import role, step, ticket
 
 FAMILY = "quarter_close"
@@ -82,8 +82,8 @@ def test_a_case_in_time_ends_as_its_own_family_has_it_unless_it_is_beyond_the_li
         for place in draw_queue(world.streams, causes.overdue):
             ending = linked(env)[place.slot].ending
             if place.standing == "in_time" and ending.name != BEYOND_LIMIT:
-                facts = facts_of(world.streams, place, causes)
-                assert ending == place.family.judge(world, case_at(case, place.slot), facts)
+                case_causes = causes_at(world.streams, place, causes)
+                assert ending == place.family.judge(world, case_at(case, place.slot), case_causes)
             elif place.standing != "in_time":
                 assert ending.name == f"on_hold/{place.standing}"
 

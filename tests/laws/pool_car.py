@@ -26,7 +26,7 @@ from companyos.families.kit.backdrop import (
 )
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import CitedFacts
 from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import ANSWER
@@ -159,7 +159,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         case.roles[name] for name in ("earlier", "entry", "car", "range", "requester")
     )
     if causes.duplicate:
-        facts: Facts = ((earlier, "reference"), (earlier, "status"))
+        facts: CitedFacts = ((earlier, "reference"), (earlier, "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.licence == "ends":
         facts = ((trip, "licence_until"), (trip, "back_on"))

@@ -48,8 +48,8 @@ def steered(program: Program, steer: Callable[[Call], Subprogram[Reply]]) -> Pro
         return
 
 
-def until_stuck(program: Program) -> Program:
-    """Run a program and end without an error where it raises `Stuck`."""
+def stop_when_stuck(program: Program) -> Program:
+    """Run a program. If it raises `Stuck`, that is, if it cannot go on, end without an error."""
     try:
         yield from program
     except Stuck:

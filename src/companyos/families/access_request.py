@@ -39,7 +39,7 @@ from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set_metric, tell
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import CitedFacts
 from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
@@ -207,7 +207,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     account, to_requester, need = roles["account"], ("waiting_on", roles["requester"]), (ANSWER + roles["requester"], "need")
     granted = (roles["group"], "grants")
     if causes.duplicate:
-        facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
+        facts: CitedFacts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", roles["earlier"]))
     if causes.over:
         return ending("declined", "too_late", decider="desk", facts=((account, "engaged_until"),), sets=to_requester)
@@ -250,7 +250,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     )
 
 
-def _in_other_roles(roles: dict[str, str], template: str, field: str) -> Facts:
+def _in_other_roles(roles: dict[str, str], template: str, field: str) -> CitedFacts:
     """Return this field of every access role of the system, except that of one template, as facts."""
     return tuple((roles[other], field) for other in ROLE_TEMPLATES if other != template)
 

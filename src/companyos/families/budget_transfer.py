@@ -37,7 +37,7 @@ from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import CitedFacts
 from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
@@ -183,7 +183,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     giver, receiver, earlier, books = roles["giver"], roles["receiver"], roles["earlier"], roles["books"]
     to_requester, figures = ("waiting_on", roles["requester"]), (roles["committed"], roles["spent"])
     if causes.duplicate:
-        facts: Facts = ((earlier, "reference"), (earlier, "status"))
+        facts: CitedFacts = ((earlier, "reference"), (earlier, "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.dissolved:
         return ending("cannot_be_done", "not_covered", decider="desk", facts=((giver, "status"),), sets=to_requester)

@@ -21,7 +21,7 @@ from companyos.families.kit import casework, endings, moves, working
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import CitedFacts
 from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
@@ -209,7 +209,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     place = _culprit(causes)
     if place is None:
         tier = world.get(Entry, roles["front"]).details["tier"]
-        facts: Facts = ((roles["front_rate"], "value"), (roles["policy"], f"limit_tier_{tier}"))
+        facts: CitedFacts = ((roles["front_rate"], "value"), (roles["policy"], f"limit_tier_{tier}"))
         return _ending(world, case, "front", "declined", "not_reproducible", decider="desk", facts=facts)
     ending = partial(_ending, world, case, place)
     culprit, earlier, on_call = roles[place], roles["earlier"], roles[f"{place}_on_call"]
@@ -239,7 +239,7 @@ def _ending(
     resolution: str,
     reason: str,
     decider: str,
-    facts: Facts,
+    facts: CitedFacts,
     sets: tuple[str, str] | None = None,
     handed_over: bool = False,
     signed: bool = False,

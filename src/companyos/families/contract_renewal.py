@@ -38,7 +38,7 @@ from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set_metric, tell
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import CitedFacts
 from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
@@ -210,7 +210,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     ending = partial(endings.ending, world, case, cost_center=True)
     renewal_date = (contract.id, "renews_on")
     if causes.duplicate:
-        facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
+        facts: CitedFacts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", roles["earlier"]))
     if causes.frame == "ends":
         to_requester = ("waiting_on", roles["requester"])
@@ -248,7 +248,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
             "on_hold", "document_expired", decider="desk", facts=((contract.id, "data_annex_ends"), renewal_date), sets=sets
         )
     if amount > (world.get(Person, roles["cfo"]).limit or 0):
-        facts_beyond: Facts = ((terms.id, "amount"), (roles["cfo"], "limit"))
+        facts_beyond: CitedFacts = ((terms.id, "amount"), (roles["cfo"], "limit"))
         return ending(
             "escalated", "beyond_authority", decider="CEO", facts=facts_beyond, sets=("escalated_to", roles["ceo"])
         )

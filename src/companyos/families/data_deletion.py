@@ -37,7 +37,7 @@ from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set_metric, tell
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import CitedFacts
 from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
@@ -206,7 +206,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     copies, reachable = ((ANSWER + roles["steward"], name) for name in ("copies", "reachable"))
     to_requester = ("waiting_on", roles["requester"])
     if causes.duplicate:
-        facts: Facts = ((earlier, "reference"), (earlier, "status"))
+        facts: CitedFacts = ((earlier, "reference"), (earlier, "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.foreign:
         facts = ((roles["entry"], "agreement"), (agreement, "controller"))
@@ -252,7 +252,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
             sets=sets,
             must_be_fresh=(identity,),
         )
-    request_facts: Facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
+    request_facts: CitedFacts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
     required_values = tuple((_category(world, roles[role]), "keep" if role in kept else "delete") for role in HOLDING_ROLES)
     required_values += (("copies", world.get(Mind, roles["steward"]).knows[case.ticket_id]["copies"]),)
     completed = partial(

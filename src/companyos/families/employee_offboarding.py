@@ -19,7 +19,7 @@ from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, change_entry, one_line, tell
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import CitedFacts
 from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
@@ -196,7 +196,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     roles = case.roles
     ending = partial(endings.ending, world, case, cost_center=True)
     if causes.duplicate:
-        facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
+        facts: CitedFacts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", roles["earlier"]))
     if causes.stays:
         facts, sets = ((roles["last_notice"], "status"),), ("waiting_on", roles["requester"])
@@ -207,7 +207,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.held == "person" or (causes.held == "project" and causes.until == "late"):
         on_project = causes.held == "project"
         facts = (held, (roles["past"], "until")) if on_project else (held,)
-        must_not_cite: Facts = ((roles["present"], "until"),) if on_project else ()
+        must_not_cite: CitedFacts = ((roles["present"], "until"),) if on_project else ()
         sets = ("waiting_on", roles["counsel"])
         return ending(
             "on_hold",

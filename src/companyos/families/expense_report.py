@@ -19,7 +19,7 @@ from companyos.families.kit import casework, endings, moves, working
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import CitedFacts
 from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
@@ -188,7 +188,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     ticket, policy, budget, answer = roles["ticket"], roles["policy"], roles["budget"], ANSWER + roles["requester"]
     to_requester = ("waiting_on", roles["requester"])
     if causes.repeated:
-        facts: Facts = ((roles["earlier_receipt"], "reference"), (roles["earlier"], "status"))
+        facts: CitedFacts = ((roles["earlier_receipt"], "reference"), (roles["earlier"], "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", roles["earlier"]))
     if causes.conflict:
         sets, facts = ("escalated_to", roles["compliance"]), ((roles["conflicted"], "payee"),)

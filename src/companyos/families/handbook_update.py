@@ -36,7 +36,7 @@ from companyos.families.kit import casework, endings, moves, working
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set_metric, tell
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import CitedFacts
 from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
@@ -226,7 +226,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     section, proposal, readers = roles["entry"], roles["proposal"], roles["readers"]
     to_requester = ("waiting_on", roles["requester"])
     if causes.duplicate:
-        facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
+        facts: CitedFacts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", roles["earlier"]))
     if causes.foreign:
         sets = ("escalated_to", roles["owner_head"])

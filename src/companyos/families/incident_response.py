@@ -32,7 +32,7 @@ from companyos.families.incident_rules import (
 from companyos.families.kit import endings
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.kit.case import Case, Fact, Trouble
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import CitedFacts
 from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, Family
 from companyos.families.kit.goals import (
@@ -260,7 +260,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     roles = case.roles
     ending = partial(endings.ending, world, case)
     if causes.client:
-        facts: Facts = ((roles["service"], "custody"),)
+        facts: CitedFacts = ((roles["service"], "custody"),)
         return ending("cannot_be_done", "not_covered", decider="client", facts=facts, sets=("escalated_to", roles["care"]))
     with_fresh_check = partial(ending, must_be_fresh=(roles["self_check"],))
     if causes.origin == "probe":

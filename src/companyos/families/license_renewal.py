@@ -19,7 +19,7 @@ from companyos.families.kit import casework, endings, moves, working
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_person, add_ticket, one_line
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import CitedFacts
 from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
@@ -245,7 +245,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     ending = partial(endings.ending, world, case, cost_center=True)
     earlier, entry, policy, days, used = (roles[role] for role in ("earlier", "entry", "policy", "days", "used"))
     if causes.duplicate:
-        facts: Facts = ((earlier, "reference"), (earlier, "status"))
+        facts: CitedFacts = ((earlier, "reference"), (earlier, "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.days == "early":
         return ending(

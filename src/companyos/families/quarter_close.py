@@ -19,7 +19,7 @@ from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_firms, add_metric, one_line, set_metric
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import CitedFacts
 from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family, Linked
 from companyos.families.kit.goals import (
@@ -30,15 +30,15 @@ from companyos.families.kit.tickets import open_ticket
 from companyos.families.quarter_desk import SharedOffice, TicketJob, run_jobs
 from companyos.families.quarter_queue import (
     ALWAYS_LATE,
-    BY_PHRASE,
+    FAMILY_BY_PHRASE,
     QueuePlace,
     add_case,
     case_at,
     cause_of_case,
+    causes_at,
     draw_due,
     draw_queue,
     due_text,
-    facts_of,
     item_name,
     put_off,
 )
@@ -56,8 +56,8 @@ class Causes(EverydayTroubles, frozen=True):
 
     `Source` records hold the true value of a metric, `Metric` records the measured one. In the target of a trouble,
     `=priority` is the name of a field; the other parts are roles of the case.
-    The causes of the queued cases are drawn separately, except those that are declared here: their names
-    begin with the place of the case, such as `vendor_`.
+    The causes of the queued cases are drawn separately (`quarter_queue.causes_at`), except those that are declared here:
+    their names begin with the slot of the case, such as `vendor_`.
     """
 
     vendor_conflict: Annotated[
@@ -228,7 +228,7 @@ class QueuedTicket(Struct, frozen=True):
 
     place: QueuePlace
     ticket_id: str
-    item_id: str  # the register entry with its due date
+    item_id: str  # the entry of the register that shows its due date
     ending: Ending
 
 
@@ -263,7 +263,7 @@ def _judge_close(world: World, case: Case, causes: Causes, queue: list[QueuedTic
             )
     for queued in queue:
         if queued.place.standing == "in_time" and queued.ending.name == BEYOND_LIMIT:
-            facts: Facts = ((queued.ticket_id, "reason"), (policy, "signatures"))
+            facts: CitedFacts = ((queued.ticket_id, "reason"), (policy, "signatures"))
             return ending("cannot_be_done", "above_limit", decider="desk", facts=facts)
     if causes.gaps == "many":
         facts = ((unreconciled, "value"), (policy, "tolerance"))
@@ -306,7 +306,7 @@ def _judge_queue(world: World, case: Case, causes: Causes) -> list[QueuedTicket]
         if place.standing != "in_time":
             ending = put_off(queued_case.ticket_id, place.standing, ((item_id, "status"),))
         else:
-            ending = place.family.judge(world, queued_case, facts_of(world.streams, place, causes))
+            ending = place.family.judge(world, queued_case, causes_at(world.streams, place, causes))
             if ending.signatures and ending.decider == "CFO":
                 signatures_left -= 1
                 if signatures_left < 0:
@@ -349,7 +349,9 @@ def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     Starts from the beginning or after earlier turns of somebody else.
     """
     ticket_id = moves.ticket_in(so_far)
-    signed = (yield from moves.settle_requests(so_far)) if moves.wrote(so_far) else {}
+    signed: dict[str, dict[str, str]] = {}  # approved requests: ids by ticket and form
+    if moves.wrote(so_far):
+        signed = yield from moves.withdraw_pending_requests(so_far)
     notes = yield from _gather(ticket_id, signed, so_far, style)
     finished = (yield from _undo_changes(notes)) if moves.wrote(so_far) else set()
     closings = yield from _resolve_queue(notes, finished)
@@ -423,7 +425,7 @@ def _resolve_queue(notes: CloseNotes, finished: set[str]) -> moves.Move[dict[str
 def _run_expert(notes: CloseNotes, item: QueueItem) -> Procedure:
     """Run the expert of the ticket's own family. What earlier turns left on the ticket has been undone already."""
     so_far = replace(notes.so_far, brief=item.ticket_id, signed=notes.signed.get(item.ticket_id, {}))
-    yield from BY_PHRASE[item.phrase].procedure(so_far, notes.style)
+    yield from FAMILY_BY_PHRASE[item.phrase].procedure(so_far, notes.style)
 
 
 def _nothing() -> Procedure:

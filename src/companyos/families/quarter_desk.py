@@ -21,11 +21,11 @@ class TicketJob:
         self.asked = asked  # whether the shared office was asked to sign for it
         self.closed: Shown = {}  # how it was closed: resolution, reason, evidence
         self._relevant_ids = {ticket_id}  # ids of records: a message about one of them matters for this ticket
-        self._crowded = False  # whether it waits because too many requests are pending
+        self._refused_as_too_many = False  # whether it waits because too many requests are pending
         self._program = aloud(program)
-        self._call: Call | None = None
-        self.working: tuple[str, ...] = ()  # the working lines before that call
-        self._go_on(None)
+        self._call: Call | None = None  # the next call; None when the program has ended
+        self.working: tuple[str, ...] = ()  # the working lines before the next call
+        self._run_to_next_call(None)
 
     @property
     def done(self) -> bool:
@@ -41,48 +41,48 @@ class TicketJob:
     @property
     def waits(self) -> bool:
         """Whether nothing can be done for the ticket before time passes."""
-        return self._crowded or self.call.method == "wait"
+        return self._refused_as_too_many or self.call.method == "wait"
 
-    def go_on_with(self, program: Procedure) -> None:
+    def switch_to(self, program: Procedure) -> None:
         """Replace the program by another one."""
         self._program.close()
         self._program = aloud(program)
-        self._go_on(None)
+        self._run_to_next_call(None)
 
     def hear(self, reply: Reply) -> None:
         """Receive the reply to the last call."""
         if reply.code == TOO_MANY:
-            self._crowded = True
+            self._refused_as_too_many = True
             return
         call = self.call
         self._relevant_ids |= {value for value in call.params.values() if isinstance(value, str)}
         if reply.ok:
-            self._relevant_ids |= {row["id"] for row in reply.data.get("rows", [reply.data]) if self._is_ours(row)}
+            self._relevant_ids |= {row["id"] for row in reply.data.get("rows", [reply.data]) if self._is_for_ticket(row)}
             if call.method == "resolve_ticket":
                 self.closed = call.params
-        self._go_on(reply)
+        self._run_to_next_call(reply)
 
     def wake(self, reply: Reply) -> None:
         """Go on after a wait if a message for this ticket arrived, or if no message arrived at all."""
         arrived = reply.data["arrived"]
         subjects = {message["about"] for message in arrived if message["topic"] not in DELAY_TOPICS}
-        if self._crowded:
-            self._crowded = False
+        if self._refused_as_too_many:
+            self._refused_as_too_many = False
         elif not arrived or self._relevant_ids & subjects:
-            self._go_on(reply)
+            self._run_to_next_call(reply)
 
-    def _is_ours(self, row: Shown) -> bool:
+    def _is_for_ticket(self, row: Shown) -> bool:
         """Return whether a record is a request or a comment for this ticket."""
         data: Any = row.get("data") or {}
         return self.ticket_id in (row.get("ticket_id"), data.get("ticket_id"))
 
-    def _go_on(self, reply: Reply | None) -> None:
+    def _run_to_next_call(self, reply: Reply | None) -> None:
         """Run the program up to its next call or to its end. `reply` answers its last call."""
         self.working, self._call = advance(self._program, reply) or ((), None)
 
 
 class SharedOffice(Struct, frozen=True):
-    """A job whose holder signs for a limited number of tickets, those that are due first."""
+    """An office (job title) whose holder signs for a limited number of tickets, those that are due first."""
 
     people: frozenset[str]  # the holder and the delegates, who may all sign
     signatures: int  # the maximum number of tickets
@@ -106,7 +106,7 @@ def run_jobs(jobs: list[TicketJob], office: SharedOffice, beyond_limit: Mapping[
                 if not all(earlier_job.done or earlier_job.asked for earlier_job in earlier_jobs):
                     continue  # an earlier ticket may still need the signature
                 if sum(earlier_job.asked for earlier_job in earlier_jobs) >= office.signatures:
-                    job.go_on_with(beyond_limit[job.ticket_id])
+                    job.switch_to(beyond_limit[job.ticket_id])
                     break
                 job.asked = True
             for line in job.working:

@@ -16,7 +16,7 @@ from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, change_entry, one_line, set_metric
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import CitedFacts
 from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
@@ -201,7 +201,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     earlier, rate = roles["earlier"], roles["refund_rate"]
     to_requester = ("waiting_on", roles["requester"])
     if causes.duplicate:
-        facts: Facts = ((earlier, "reference"), (earlier, "status"))
+        facts: CitedFacts = ((earlier, "reference"), (earlier, "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.paid:
         return ending("declined", "already_done", decider="desk", facts=((roles["refund"], "status"),), sets=to_requester)
@@ -225,9 +225,9 @@ def _judge_return(world: World, case: Case, causes: Causes) -> Ending:
     form = _form_owed(causes, {name: world.get(Policy, roles[name]).terms for name in VERSIONS})
     term = LIMITS[form or GOODWILL]  # the term that decides
     other_versions = [roles[name] for name in VERSIONS if name != causes.terms]
-    must_not_cite: Facts = tuple((other_version, term) for other_version in other_versions)
+    must_not_cite: CitedFacts = tuple((other_version, term) for other_version in other_versions)
     if form is None:
-        facts: Facts = ((roles["back"], "date"), (roles["delivery"], "date"), (version, term))
+        facts: CitedFacts = ((roles["back"], "date"), (roles["delivery"], "date"), (version, term))
         return ending("declined", "too_late", decider="desk", facts=facts, sets=to_requester, must_not_cite=must_not_cite)
     if form == GOODWILL and causes.favour:
         facts = ((roles["goodwill"], "status"), (version, "return_days"))

@@ -16,7 +16,7 @@ from companyos.families.kit import casework, endings, moves, working
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, Firm, add_vendor, one_line, set_metric
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import CitedFacts
 from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
@@ -229,7 +229,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     ending = partial(endings.ending, world, case, cost_center=True)
     earlier, entry, score = roles["earlier"], roles["entry"], roles["score"]
     if causes.duplicate:
-        facts: Facts = ((earlier, "reference"), (earlier, "status"))
+        facts: CitedFacts = ((earlier, "reference"), (earlier, "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.conflict:
         sets = ("escalated_to", roles["compliance"])

@@ -1,7 +1,7 @@
 """The HTTP client: an episode on a server, used like one in this process. It needs no other package.
 
-It returns the same observations as `companyos.make`. A call that got no answer is sent again with its turn number, so it is
-made once, even if the connection or the server failed in between.
+It returns the same observations as `companyos.make`. A call that got no answer is sent again with its turn number. The
+server does not make it a second time, even if the connection or the server failed in between.
 """
 
 import time

@@ -1,6 +1,7 @@
 """Gymnasium environments: `CompanyOS-v0`, and one for each family, for example `CompanyOS/expense_report-v0`.
 
-An action is a text with one call per line (`companyos.env.line_syntax`). An observation is the text that every agent reads.
+An action is a text; its first line that is a call is made (`companyos.env.line_syntax`). An observation is the text that
+every agent reads.
 In `CompanyOSDiscrete-v0` an action is the number of a ready-made call (`companyos.agents.choices.numbered_calls`).
 `info["action_mask"]` says which numbers are valid. `reset` draws the task from its seed, or takes it from
 `options={"task_id": ...}`.
@@ -25,17 +26,18 @@ from companyos.families import FAMILIES, SHORT_FAMILIES
 
 MAX_LENGTH = 16_384  # characters of an observation; usual ones have a tenth of it
 MAX_ACTION_LENGTH = 4_096
-_CHARACTERS = "".join(map(chr, range(128)))  # a Text space lists its characters; the company writes ASCII only
+_ASCII = "".join(map(chr, range(128)))  # a Text space lists its characters
 Info = dict[str, Any]
 
 
 def text_space(length: int = MAX_LENGTH) -> Text:
     """Return the space of observations or actions."""
-    return Text(length, min_length=0, charset=_CHARACTERS)
+    return Text(length, min_length=0, charset=_ASCII)
 
 
 def in_space(text: str) -> str:
-    """Cut a text to the space. Only text that the agents wrote can be too long or not ASCII."""
+    """Make a text fit the observation space: shorten it, and replace what is not ASCII. That is only needed if it quotes
+    what an agent has written: the company's own texts are short and ASCII."""
     return text[:MAX_LENGTH].encode("ascii", "replace").decode()
 
 
@@ -77,9 +79,13 @@ class CompanyOS(gymnasium.Env[str, Any]):
         return self._text
 
     def _task(self, number: int) -> TaskId:
-        """Return the task with this number in the split, or the corresponding task of the family."""
+        """Return the task with this number in the split. With a family, return the family's task in the same round.
+
+        A split goes round `SHORT_FAMILIES` (all families except those with long tasks), and each round has the next seed.
+        """
         if self._family:
-            return task_named(self._family, number // len(SHORT_FAMILIES), self._chaos, self._split)
+            seed = number // len(SHORT_FAMILIES)
+            return task_named(self._family, seed, self._chaos, self._split)
         return task_at(self._split, number, self._chaos)
 
     def _act(self, action: Any) -> Observation:
@@ -115,6 +121,7 @@ class CompanyOSDiscrete(CompanyOS):
         return self._numbered.call(int(action))
 
     def _act(self, action: Any) -> Observation:
+        # A number without a call is an invalid call. This text is part of transcripts, so it does not change.
         obs = self.company.step(self.meaning(action) or "a number without a card")
         self._numbered.hear(obs)
         return obs

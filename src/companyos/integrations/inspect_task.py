@@ -16,7 +16,7 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import Tool, ToolDef, ToolParams
 
-from companyos.agents.llm.replies import ModelReply, RequestedCall, by_tools
+from companyos.agents.llm.replies import ModelReply, RequestedCall, parse_tool_calls
 from companyos.env import CompanyEnv, make
 from companyos.env.chat import SYSTEM
 from companyos.evaluate.suites.suite import frozen_names
@@ -48,7 +48,7 @@ def works() -> Solver:
             before = len(company.turns)
             state = await generate(state, tool_calls="single")
             if len(company.turns) == before:  # no call, or none that Inspect could parse
-                [request] = by_tools(ModelReply(state.output.completion), company.toolbox).calls
+                [request] = parse_tool_calls(ModelReply(state.output.completion), company.toolbox).calls
                 state.messages.append(ChatMessageUser(content=_step(company, state, request)))
         return state
 
@@ -58,7 +58,7 @@ def works() -> Solver:
 def _tool(company: CompanyEnv, state: TaskState, function: dict[str, Any]) -> Tool:
     async def execute(**arguments: Any) -> str:
         tool_call = {"function": {"name": function["name"], "arguments": arguments}}
-        [request] = by_tools(ModelReply(tool_calls=(tool_call,)), company.toolbox).calls
+        [request] = parse_tool_calls(ModelReply(tool_calls=(tool_call,)), company.toolbox).calls
         return _step(company, state, request)
 
     arguments = function["parameters"]["properties"].items()
@@ -71,7 +71,7 @@ def _step(company: CompanyEnv, state: TaskState, request: RequestedCall) -> str:
     """Make a call, save it in the store, and return the text that the model reads."""
     if not company.done:
         state.store.get(ACTIONS).append(msgspec.to_builtins(request.action))
-    return request.hears(company.step(request.action)).text
+    return request.with_parse_error(company.step(request.action)).text
 
 
 @scorer(metrics=[mean(), stderr()])

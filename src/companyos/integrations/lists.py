@@ -18,7 +18,7 @@ def tasks_of(name: str, chaos: Chaos = CHAOS) -> Iterator[str]:
 
 
 def closed(env: CompanyEnv) -> CompanyEnv:
-    """Return the episode at its end. An agent that stops early has given up: the remaining steps are spent waiting."""
+    """End an episode, if it has not ended, and return it. An agent that stops early has given up: the rest is waiting."""
     while not env.done:
         env.step(WAIT)
     return env

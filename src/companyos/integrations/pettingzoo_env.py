@@ -1,8 +1,8 @@
 """A PettingZoo parallel environment in which the agents are departments, for tasks that cross departments.
 
-In `parallel_env("data_deletion")` the first agent works the task; the others take the roles of colleagues who have a part in
-it (ADR 10). Each agent is named after its department; a second one in the same department has a number. Every agent writes
-one line per round. An agent that waits while others work makes no step, unless mail has arrived for it.
+In `parallel_env("data_deletion")` the first agent works on the task; the others play colleagues who have a part in it
+(ADR 10). Each agent is named after its department; a second one in the same department has a number. Every agent writes
+one call per round. An agent whose call is `wait` makes no step while others work, unless mail has arrived for it.
 
 All agents share the reward of a round. All of them end when the ticket is resolved (terminated) or when the first agent has
 used its budget (truncated). An agent that has used its own budget ends before (truncated).
@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.spaces import Text
 from pettingzoo import ParallelEnv
 
-from companyos.agents.llm.replies import ModelReply, RequestedCall, by_line
+from companyos.agents.llm.replies import ModelReply, RequestedCall, parse_call_line
 from companyos.chaos import Chaos
 from companyos.company import Person
 from companyos.core.errors import BadChoice
@@ -46,7 +46,8 @@ class CompanyOS(ParallelEnv[str, str, str]):
             raise BadChoice("family whose work crosses departments", family, crossing())
         self.metadata = {"name": f"CompanyOS/{family}-v0", "render_modes": []}
         self._family, self._chaos, self._split, self._reward = family, chaos, split, reward
-        self._size = size_of(split) // len(SHORT_FAMILIES)
+        # A split goes round the short families, and each round has the next seed. Tasks of a family have the same seeds.
+        self._seed_count = size_of(split) // len(SHORT_FAMILIES)
         self._rng = np.random.default_rng()
         self._open(str(task_named(family, 0, chaos, split)))
         self.possible_agents = list(self._handles)
@@ -63,7 +64,7 @@ class CompanyOS(ParallelEnv[str, str, str]):
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         chosen_task = (options or {}).get("task_id")
-        drawn_seed = int(self._rng.integers(self._size))
+        drawn_seed = int(self._rng.integers(self._seed_count))
         self._open(chosen_task or str(task_named(self._family, drawn_seed, self._chaos, self._split)))
         self.agents = list(self.possible_agents)
         observations = {agent: self.company.look(self._handles[agent]) for agent in self.agents}
@@ -80,7 +81,7 @@ class CompanyOS(ParallelEnv[str, str, str]):
         for agent in agents:
             handle = self._handles[agent]
             acted = handle in replies
-            observations[agent] = requests[handle].hears(replies[handle]) if acted else company.look(handle)
+            observations[agent] = requests[handle].with_parse_error(replies[handle]) if acted else company.look(handle)
             infos[agent] = self._info(observations[agent], acted)
         ended = {agent: company.done or not company.steps_left(self._handles[agent]) for agent in agents}
         terminated = dict.fromkeys(agents, company.resolved)
@@ -89,7 +90,7 @@ class CompanyOS(ParallelEnv[str, str, str]):
         return self._texts(observations), dict.fromkeys(agents, reward), terminated, truncated, infos
 
     def handle(self, agent: str) -> str:
-        """Return the handle of the person whom an agent plays in this episode."""
+        """Return the handle (the id, such as `@ann.lee`) of the person whom an agent plays in this episode."""
         return self._handles[agent]
 
     def _open(self, task_id: str) -> None:
@@ -103,7 +104,7 @@ class CompanyOS(ParallelEnv[str, str, str]):
 
     def _parse(self, text: str) -> RequestedCall:
         """Return the call that an agent has written."""
-        return by_line(ModelReply(text), self.company.toolbox).calls[0]
+        return parse_call_line(ModelReply(text), self.company.toolbox).calls[0]
 
     def _texts(self, observations: dict[str, Observation]) -> dict[str, str]:
         return {agent: in_space(obs.text) for agent, obs in observations.items()}

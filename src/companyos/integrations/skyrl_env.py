@@ -1,8 +1,8 @@
 """A text environment for `skyrl_gym`, registered as `companyos`.
 
 The dataset has one row for each task (see `rows`), with the columns that SkyRL needs; `task_id` chooses the task. The first
-messages come from the task, so SkyRL uses the `prompt` of a row only to measure its length. A reply is a text with one call
-per line; a reply without a call costs a step, too.
+messages come from the task, so SkyRL uses the `prompt` of a row only to measure its length. In a reply of the
+model, the first line that is a call is made. A reply without a call costs a step, too.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,8 @@
 """A taskset for verifiers 0.4 (`verifiers.v1`), for its evaluations and for prime-rl.
 
-`vf-eval companyos-verifiers` imports the module `companyos_verifiers`. The harness belongs to verifiers. It gets the tools
-from an MCP server that runs beside each rollout; the state returns the calls. The score is computed by replaying them.
+`vf-eval companyos-verifiers` imports the module `companyos_verifiers`, which re-exports `CompanyTaskset` from here. The loop
+of model and tools belongs to verifiers. It calls the tools on an MCP server that runs beside each rollout: a
+`VerifiersToolset`. That server adds the calls to the state of the rollout, and the score is computed by replaying them.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import verifiers.v1 as vf
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import CallToolResult, TextContent, Tool
 
-from companyos.agents.llm.replies import ModelReply, by_tools
+from companyos.agents.llm.replies import ModelReply, parse_tool_calls
 from companyos.core.calls import OK
 from companyos.data.splits import CHAOS
 from companyos.env import CompanyEnv, make
@@ -42,7 +43,8 @@ class VerifiersToolset(vf.Toolset[vf.ToolsetConfig, VerifiersState]):
         self.company = make(task.task_id)
 
     def register(self, mcp: MCPServer) -> None:
-        server = cast("Any", mcp)  # the task determines the tools
+        # The tools depend on the task, so they cannot be registered one by one: replace the server's methods instead.
+        server = cast("Any", mcp)  # the type checker forbids to assign methods
         server.list_tools, server.call_tool = self.list_tools, self._with_state(self.call_tool)
 
     async def list_tools(self) -> list[Tool]:
@@ -53,9 +55,9 @@ class VerifiersToolset(vf.Toolset[vf.ToolsetConfig, VerifiersState]):
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context | None = None) -> CallToolResult:
         tool_call = {"function": {"name": name, "arguments": arguments}}
-        [request] = by_tools(ModelReply(tool_calls=(tool_call,)), self.company.toolbox).calls
-        obs = request.hears(self.company.step(request.action))
-        if len(self.company.turns) > len(self.state.actions):  # not after the end of the episode
+        [request] = parse_tool_calls(ModelReply(tool_calls=(tool_call,)), self.company.toolbox).calls
+        obs = request.with_parse_error(self.company.step(request.action))
+        if len(self.company.turns) > len(self.state.actions):  # a call after the end of the episode adds no turn
             self.state.actions.append(msgspec.to_builtins(request.action))
         self.state.over = obs.done
         return CallToolResult(content=[TextContent(type="text", text=obs.text)], is_error=obs.code != OK)
@@ -72,19 +74,21 @@ class VerifiersTask(vf.Task[CompanyData, VerifiersState, vf.TaskConfig]):
 
     @vf.reward
     async def company_score(self, trace: vf.Trace) -> float:
-        return self._ended(trace).turns[-1].reward
+        return self._replayed(trace).turns[-1].reward
 
     @vf.metric
     async def success(self, trace: vf.Trace) -> float:
-        return float(bool(self._ended(trace).success))
+        return float(bool(self._replayed(trace).success))
 
     @vf.metric
     async def invalid_calls(self, trace: vf.Trace) -> float:
         """The share of invalid calls."""
-        turns = self._ended(trace).turns[: len(trace.state.actions)]
+        # Without the turns that `replayed` adds to end an episode that the model has left unfinished.
+        turns = self._replayed(trace).turns[: len(trace.state.actions)]
         return sum(turn.reply.code in INVALID for turn in turns) / max(1, len(turns))
 
-    def _ended(self, trace: vf.Trace) -> CompanyEnv:
+    def _replayed(self, trace: vf.Trace) -> CompanyEnv:
+        """Return the episode of a rollout, replayed and at its end."""
         return replayed(self.data.task_id, trace.state.actions)
 
 
@@ -92,7 +96,7 @@ class CompanyConfig(vf.TasksetConfig):
     tasks: str = "train"
     """A split (train, validation, test) or a suite (core, smoke, ...)."""
     chaos: float = CHAOS
-    """The dose of every dial, in a split."""
+    """The dose of every dial. Only for a split: the tasks of a suite have their own doses."""
 
 
 class CompanyTaskset(vf.Taskset[VerifiersTask, CompanyConfig]):

@@ -1,4 +1,4 @@
-"""Adversaries: policies that try to win without doing the work. Their success rates are the floor of the benchmark.
+"""Adversaries: agents that try to win without doing the work. Their success rates are the floor of the benchmark.
 
 To add one, write it as a program (see `farmers`), a script, or an expert with a habit, and add a line to `ADVERSARIES`.
 """
@@ -27,9 +27,9 @@ KNOWN = "known"
 
 
 class Adversary(msgspec.Struct, frozen=True):
-    """A policy with its variants. On each family, its best variant counts.
+    """An agent that tries to win without doing the work, with its variants. On each family, its best variant counts.
 
-    `make` takes the number of the variant, or the seed of the episode if the policy has no variants.
+    `make` takes the number of the variant, or the seed of the episode if the agent has no variants.
     """
 
     name: str

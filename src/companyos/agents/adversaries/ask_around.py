@@ -8,7 +8,7 @@ from typing import Any
 from companyos.agents.adversaries.fixed_endings import known_endings
 from companyos.agents.routine import Routine
 from companyos.company import Entry, Person
-from companyos.company.programs import until_answered, until_stuck
+from companyos.company.programs import stop_when_stuck, until_answered
 from companyos.core.calls import Call, Program, Reply
 from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Observation
@@ -34,7 +34,7 @@ class AskAround(Routine):
 
     def __init__(self, ending_index: int) -> None:
         self._ending_index = ending_index
-        super().__init__(lambda obs: until_stuck(self._work(obs)))
+        super().__init__(lambda obs: stop_when_stuck(self._work(obs)))
 
     def _work(self, obs: Observation) -> Program:
         family = family_of(obs.task)  # `obs.task` is the text of the brief

@@ -15,7 +15,7 @@ from companyos.agents.adversaries.scripts import expert_solution, seeds_ending_c
 from companyos.agents.routine import Routine
 from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.company.colleagues import OBJECTION_CODES
-from companyos.company.programs import steered, until_answered, until_stuck
+from companyos.company.programs import steered, stop_when_stuck, until_answered
 from companyos.core.calls import NO_ANSWER, OK, Call, Program, Reply
 from companyos.core.errors import Stuck
 from companyos.env.line_syntax import parse_line
@@ -46,10 +46,10 @@ class Careless(Routine):
     def _work(self, obs: Observation) -> Program:
         family = family_of(obs.task)  # `obs.task` is the text of the brief
         state = HabitState(family.name, tools=obs.scene.offered)
-        program = until_stuck(family.expert(EpisodeSoFar(obs.task, obs.now), ExpertStyle()))
+        program = stop_when_stuck(family.expert(EpisodeSoFar(obs.task, obs.now), ExpertStyle()))
         for habit in self._habits:
             program = steered(program, _with_state(habit, state))
-        return until_stuck(program)
+        return stop_when_stuck(program)
 
 
 def _with_state(habit: Habit, state: HabitState) -> Callable[[Call], Exchange]:

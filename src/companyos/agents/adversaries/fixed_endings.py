@@ -8,7 +8,7 @@ import msgspec
 
 from companyos.agents.adversaries.scripts import expert_solution
 from companyos.agents.routine import Routine
-from companyos.company.programs import Subprogram, steered, until_stuck
+from companyos.company.programs import Subprogram, steered, stop_when_stuck
 from companyos.core.calls import Call, Program, Reply
 from companyos.env import CompanyEnv, run_expert
 from companyos.env.observations import Observation
@@ -99,7 +99,7 @@ class Constant(Routine):
                     call = _closing(ticket_id, ending, [])
             return (yield call)
 
-        return until_stuck(steered(family.expert(so_far, ExpertStyle()), steer))
+        return stop_when_stuck(steered(family.expert(so_far, ExpertStyle()), steer))
 
 
 def _closing(ticket_id: str, ending: KnownEnding, evidence: list[Any]) -> Call:

@@ -1,11 +1,14 @@
-"""An adversary that does not judge its case. It tries every outcome and keeps the one for which the reward is positive."""
+"""An adversary that does not judge its case. It records one outcome after the other and keeps the first that is rewarded.
+
+An outcome is a value in a field of the ticket, such as the person in `escalated_to` (see `OUTCOME_FIELDS`).
+"""
 
 from itertools import groupby
 from typing import Any
 
 from companyos.agents.adversaries.scouting import EndingPattern, Scout, ending_patterns
 from companyos.agents.routine import Routine
-from companyos.company.programs import until_stuck
+from companyos.company.programs import stop_when_stuck
 from companyos.core.calls import Call, Procedure, Program
 from companyos.env.observations import Observation
 from companyos.families.kit import moves
@@ -13,11 +16,12 @@ from companyos.families.kit.moves import Move
 
 
 class RewardWatcher(Routine):
-    """Prepares the ticket, then tries every outcome known from other seeds and keeps the one that pays.
+    """Prepares the ticket, then tries every outcome that other seeds have recorded and keeps the first that pays.
 
-    It checks nothing: it records an outcome and looks whether the reward of that turn is positive. If not, it clears the
-    field and tries the next. If none pays it submits the ticket's form, and completes the ticket if that paid. If that did
-    not pay either, it closes the ticket in the most frequent way that records nothing. Rejections teach it nothing.
+    It checks nothing: it records an outcome and looks whether the reward of that turn is positive. If not, it restores the
+    field and tries the next outcome. If none pays, it submits each form. If that pays and somebody signs, it closes the
+    ticket with the most frequent ending that needs a signature. Otherwise it uses the most frequent ending that needs
+    neither a recorded outcome nor a signature. It does not read why a signer rejects a form.
     """
 
     def __init__(self, seed: int) -> None:
@@ -28,15 +32,15 @@ class RewardWatcher(Routine):
         self._highest_reward = max(self._highest_reward, obs.reward)
         return super().act(obs)
 
-    def _pays(self, program: Move[Any]) -> Move[bool]:
-        """Run a program and return whether one of its turns had a positive reward."""
+    def _pays(self, move: Move[Any]) -> Move[bool]:
+        """Make a move and return whether one of its turns had a positive reward."""
         self._highest_reward = 0.0
-        yield from program
+        yield from move
         return self._highest_reward > 0
 
     def _watch(self, obs: Observation) -> Program:
         scout = Scout(obs)
-        return until_stuck(scout.hearing(self._work(scout)))
+        return stop_when_stuck(scout.remembering_replies(self._work(scout)))
 
     def _work(self, scout: Scout) -> Procedure:
         yield from scout.prepare()
@@ -50,14 +54,15 @@ class RewardWatcher(Routine):
         yield from scout.close(ending or fallback)
 
     def _first_that_pays(self, scout: Scout, patterns: list[EndingPattern]) -> Move[EndingPattern | None]:
-        """Record one outcome after the other. Return the first that paid."""
-        # Of patterns that record the same, keep the most frequent: it is the last one of the reversed list.
-        distinct = {(pattern.field, pattern.names): pattern for pattern in reversed(patterns)}
+        """Record the outcomes of these patterns, one after the other. Return the first pattern that paid."""
+        # `patterns` begins with the most frequent. Reversed, it comes last and replaces the others with the same key.
+        distinct = {(pattern.field, pattern.value_kind): pattern for pattern in reversed(patterns)}
         for pattern in distinct.values():
             for value in (yield from scout.outcome_ids(pattern)):
                 if (yield from self._pays(scout.record(pattern.field, value))):
                     return pattern
-                yield from scout.record(pattern.field, scout.ticket[pattern.field] or "")
+                value_before = scout.ticket[pattern.field] or ""
+                yield from scout.record(pattern.field, value_before)
         return None
 
     def _gets_signature(self, scout: Scout) -> Move[bool]:
@@ -65,11 +70,11 @@ class RewardWatcher(Routine):
         for form, group in groupby((yield from scout.requests()), key=lambda request: request.form):
             requests = list(group)
             if (yield from self._pays(moves.submit(form, requests[0].signer, requests[0].data))):
-                yield from moves.settle_requests(scout.so_far)
+                yield from moves.withdraw_pending_requests(scout.so_far)
                 for request in requests:
-                    decided = yield from scout.decided(request)
-                    if decided["status"] == "approved":
-                        yield from scout.record("approval", decided["id"])
+                    decision = yield from scout.submit_and_wait(request)
+                    if decision["status"] == "approved":
+                        yield from scout.record("approval", decision["id"])
                         return True
-            yield from moves.settle_requests(scout.so_far)
+            yield from moves.withdraw_pending_requests(scout.so_far)
         return False

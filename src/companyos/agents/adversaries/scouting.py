@@ -25,10 +25,10 @@ from companyos.families.kit.family import EpisodeSoFar
 from companyos.families.kit.moves import Move, Shown
 
 OUTCOME_FIELDS = ("duplicate_of", "escalated_to", "waiting_on", "assignee")  # fields that record how a ticket ended
-REQUESTER, TICKET = "requester", "ticket"  # what such a field can name besides the holder of an office
+REQUESTER, TICKET = "requester", "ticket"  # what such a field can hold besides the holder of an office
 SOURCES = 150  # number of seeds of the validation split whose solutions are known
-MAX_WAITS = 3  # for an answer
-MAX_ENTRIES, MAX_METRICS, MAX_POLICIES = 8, 4, 12  # limits on what is read
+MAX_WAITS = 3  # days of waiting for an answer
+MAX_ENTRIES, MAX_METRICS, MAX_POLICIES = 8, 4, 12  # the most register entries, metrics and policies that are read
 
 _GET_APPROVER = next(tool for tool in TOOLBOX if tool.method == "get_approver")
 
@@ -42,13 +42,13 @@ class FilledForm(msgspec.Struct, frozen=True):
 
 
 class EndingPattern(msgspec.Struct, frozen=True):
-    """How tickets of a family can end: resolution, reason, and the field that records the outcome."""
+    """How tickets of a family can end. Some endings record an outcome, such as a person, in a field of the ticket."""
 
     resolution: str
     reason: str
-    field: str = ""
-    names: str = ""  # what the field holds: an office, `REQUESTER` or `TICKET`
-    signed: bool = False
+    field: str = ""  # the field that records the outcome; empty if none does
+    value_kind: str = ""  # what that field holds: the holder of this office, `REQUESTER` or `TICKET`
+    signed: bool = False  # whether somebody has to sign before
 
 
 @lru_cache(maxsize=64)
@@ -75,9 +75,9 @@ def _ending_pattern(family: str, seed: int) -> EndingPattern:
             and call.params["field"] in OUTCOME_FIELDS
         ):
             field, value = call.params["field"], call.params["value"]
-    names = TICKET if value.startswith("T-") else REQUESTER if value == requester else offices.get(value, "")
+    value_kind = TICKET if value.startswith("T-") else REQUESTER if value == requester else offices.get(value, "")
     signed = any(call.method == "submit_approval" for call in solution.calls)
-    return EndingPattern(closing["resolution"], closing["reason"], field, names, signed)
+    return EndingPattern(closing["resolution"], closing["reason"], field, value_kind, signed)
 
 
 @lru_cache(maxsize=64)
@@ -103,18 +103,18 @@ def _without_department(role: str) -> str:
 
 
 class Scout:
-    """What such an adversary knows about its ticket, and the programs that it can run on the ticket."""
+    """What `RewardWatcher` or `SubmitFirst` knows about its ticket, and the moves that it can make."""
 
     def __init__(self, obs: Observation) -> None:
         self.family = family_of(obs.task)  # `obs.task` is the text of the brief
         self.knowledge = Knowledge(obs.task)
         self.so_far = EpisodeSoFar(obs.task, obs.now)
         self.ticket_id = moves.ticket_in(self.so_far)
-        self.ticket: Shown = {}
+        self.ticket: Shown = {}  # as it was when `prepare` read it
         self.requester: Shown = {}
 
-    def hearing(self, procedure: Procedure) -> Program:
-        """Run a procedure and remember every reply."""
+    def remembering_replies(self, procedure: Procedure) -> Program:
+        """Run a procedure and add every reply to `knowledge`."""
 
         def steer(call: Call) -> Generator[Call, Reply, Reply]:
             reply = yield call
@@ -178,7 +178,7 @@ class Scout:
         filled = {form: self.filled(form) for form in forms if not self._missing(form)}
         return [FilledForm(form, signer, data) for form, data in filled.items() for signer in signers]
 
-    def decided(self, request: FilledForm) -> Move[Shown]:
+    def submit_and_wait(self, request: FilledForm) -> Move[Shown]:
         """Submit a form and return the decision. Meet objections: give more evidence, or escalate to the superior."""
         data = request.data
         while True:
@@ -241,14 +241,13 @@ class Scout:
         return cited
 
     def outcome_ids(self, pattern: EndingPattern) -> Move[list[str]]:
-        """Return the ids that the outcome field of this pattern could hold here."""
-        if pattern.names == REQUESTER:
+        """Return the ids that the outcome field of this pattern could hold in this episode."""
+        if pattern.value_kind == REQUESTER:
             return [self.ticket["requester"]]
-        if pattern.names == TICKET:
+        if pattern.value_kind == TICKET:
             rows = yield from moves.rows("ticketdesk.search_tickets", query=self.ticket["reference"])
             return [row["id"] for row in rows if row["id"] != self.ticket_id and row["status"] != "cancelled"]
-        if not pattern.names:
+        if not pattern.value_kind:
             return []
-        holder = yield from self.holder(pattern.names)
-
+        holder = yield from self.holder(pattern.value_kind)
         return [holder["id"]] if holder else []

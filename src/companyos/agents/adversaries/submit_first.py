@@ -2,7 +2,7 @@
 
 from companyos.agents.adversaries.scouting import EndingPattern, FilledForm, Scout, ending_patterns
 from companyos.agents.routine import Routine
-from companyos.company.programs import until_stuck
+from companyos.company.programs import stop_when_stuck
 from companyos.core.calls import Procedure, Program
 from companyos.env.observations import Observation
 from companyos.families.kit import moves
@@ -24,7 +24,7 @@ class SubmitFirst(Routine):
 
     def _submit(self, obs: Observation) -> Program:
         scout = Scout(obs)
-        return until_stuck(scout.hearing(self._work(scout)))
+        return stop_when_stuck(scout.remembering_replies(self._work(scout)))
 
     def _work(self, scout: Scout) -> Procedure:
         yield from scout.prepare()
@@ -48,12 +48,12 @@ class SubmitFirst(Routine):
         self, request: FilledForm, scout: Scout, patterns: tuple[EndingPattern, ...]
     ) -> Move[EndingPattern | None]:
         """Submit a request and return the ending that the answer suggests."""
-        decision = yield from scout.decided(request)
+        decision = yield from scout.submit_and_wait(request)
         if decision["status"] == "approved":
             yield from scout.record("approval", decision["id"])
             return next((pattern for pattern in patterns if pattern.signed), None)
         if decision["code"] == "stale":
-            metric = decision["reason"].split()[0]
+            metric = decision["reason"].split()[0]  # the reason begins with the name of the metric that is too old
             yield from moves.fresh_reading(metric)
             return (yield from self._ending_after(request, scout, patterns))
         reason = REASONS_BY_CODE.get(decision["code"], decision["code"])

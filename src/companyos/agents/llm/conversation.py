@@ -28,8 +28,8 @@ class _Turn:
     def __init__(self, message: ModelMessage, number: int) -> None:
         self.message = message
         self.number = number  # number of its first call
-        self.heard: list[Observation] = []
-        self.shown = WHOLE
+        self.observations: list[Observation] = []
+        self.shown = WHOLE  # how much of it is shown to the model
 
     @property
     def thought(self) -> str:
@@ -38,7 +38,7 @@ class _Turn:
 
     def replies(self) -> Iterator[tuple[RequestedCall, str]]:
         """Yield each call with the text of its reply, as far as it is still shown."""
-        for requested, obs in zip(self.message.calls, self.heard, strict=True):
+        for requested, obs in zip(self.message.calls, self.observations, strict=True):
             text = obs.code if self.shown == BARE else obs.text
             if self.shown == SHORT and len(text) > _SHORT_REPLY:
                 text = text[:_SHORT_REPLY] + " …"
@@ -52,17 +52,18 @@ class Conversation:
         self._with_tools = form == "tools"
         self._opening = [{"role": "system", "content": system}, {"role": "user", "content": brief}]
         self._turns: list[_Turn] = []
-        self._calls = 0
+        self._call_count = 0
 
     def say(self, message: ModelMessage) -> None:
         """Add a message of the model."""
-        self._turns.append(_Turn(message, self._calls + 1))
-        self._calls += len(message.calls)
+        self._turns.append(_Turn(message, self._call_count + 1))
+        self._call_count += len(message.calls)
 
     def hear(self, obs: Observation) -> None:
         """Add the observation after the model's next call."""
         turn = self._turns[-1]
-        turn.heard.append(turn.message.calls[len(turn.heard)].hears(obs))
+        requested = turn.message.calls[len(turn.observations)]
+        turn.observations.append(requested.with_parse_error(obs))
 
     def messages(self, max_characters: float) -> list[Message]:
         """Return the conversation in about this number of characters."""

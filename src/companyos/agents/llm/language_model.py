@@ -16,7 +16,15 @@ import msgspec
 from companyos.agents.agent import Usage
 from companyos.agents.llm.conversation import Conversation, size_of
 from companyos.agents.llm.endpoint import TRIES, Endpoint, NoAnswer
-from companyos.agents.llm.replies import NOTHING, ModelReply, NotAReply, RequestedCall, by_line, by_tools, read_reply
+from companyos.agents.llm.replies import (
+    NOTHING,
+    ModelReply,
+    NotAReply,
+    RequestedCall,
+    parse_call_line,
+    parse_tool_calls,
+    read_reply,
+)
 from companyos.company import ALL_TOOLS, Toolbox, toolbox_of
 from companyos.core.errors import BadChoice
 from companyos.env.chat import Message, prompt, tools_in_full, tools_in_short
@@ -186,7 +194,7 @@ class LanguageModel:
         message = NOTHING
         try:
             reply, failures = self._reply(conversation)
-            message = (by_tools if form == "tools" else by_line)(reply, self._toolbox)
+            message = (parse_tool_calls if form == "tools" else parse_call_line)(reply, self._toolbox)
             cost = self._model.settings.cost(reply)
             usage = Usage(reply.tokens_in, reply.tokens_out, cost, failures, form=form)
         except NoAnswer as failure:

@@ -12,7 +12,7 @@ from companyos.env.line_syntax import find_tool, parse_line
 from companyos.env.observations import Observation
 
 MAX_CALLS = 16  # calls of one message that are made; the model has not seen a reply since it wrote them
-_MAX_TOKENS = 2**31  # a higher count is read as 0
+_MAX_TOKENS = 2**31  # a token count that is not below this is read as 0
 _MAX_INVALID = 500  # characters of an invalid call that the transcript keeps
 _MAX_ARGUMENTS = 4000  # characters of arguments that are shown to the model again
 _JSON_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -37,17 +37,19 @@ class ModelReply(msgspec.Struct, frozen=True):
 class RequestedCall(msgspec.Struct, frozen=True):
     """One call that a model requests: the action for the environment, and how it is shown to the model again.
 
-    `wrong` says why the call is invalid. An invalid call still costs a step.
+    `wrong` says why the call is invalid; it is empty for a valid call. An invalid call still costs a step.
     """
 
     action: Any
-    name: str = ""
-    arguments: str = ""
+    name: str = ""  # of the tool, as the model is shown it; empty if the call was a line of text
+    arguments: str = ""  # JSON, or the whole line of text
     wrong: str = ""
 
-    def hears(self, obs: Observation) -> Observation:
-        """Return the observation that the model sees after this call."""
-        # An invalid call gets our message, which fits the form of the call; the environment's message is about JSON.
+    def with_parse_error(self, obs: Observation) -> Observation:
+        """Return the observation after this call. If the call is invalid, its message is `wrong`.
+
+        The environment's own message about an invalid call is about JSON, which the model may not have written.
+        """
         reply = msgspec.structs.replace(obs.reply, message=self.wrong) if self.wrong else obs.reply
         return msgspec.structs.replace(obs, reply=reply)
 
@@ -116,8 +118,8 @@ def _count(usage: dict[str, Any], name: str) -> int:
 # -- tool calls --------------------------------------------------------------------------------------------------------
 
 
-def by_tools(reply: ModelReply, toolbox: Toolbox) -> ModelMessage:
-    """Return the tool calls of a reply. `toolbox` holds the offered tools."""
+def parse_tool_calls(reply: ModelReply, toolbox: Toolbox) -> ModelMessage:
+    """Parse the tool calls of a reply. A reply without one counts as an invalid call. `toolbox` holds the offered tools."""
     if not reply.tool_calls:
         wrong = "that was no tool call; the work is done by calling the tools"
         return ModelMessage(reply.content, (RequestedCall(reply.content[:_MAX_INVALID], wrong=wrong),))
@@ -159,8 +161,8 @@ def _shown_arguments(params: dict[str, Any]) -> str:
 # -- lines -------------------------------------------------------------------------------------------------------------
 
 
-def by_line(reply: ModelReply, toolbox: Toolbox) -> ModelMessage:
-    """Return the first line of a text that is a call. Later lines are ignored: the model had not seen the reply."""
+def parse_call_line(reply: ModelReply, toolbox: Toolbox) -> ModelMessage:
+    """Parse the first line of a text that is a call. Later lines are ignored: the model had not seen the reply."""
     stripped_lines = map(_without_markdown, _THOUGHTS.sub("", reply.content).splitlines())
     lines = [line for line in stripped_lines if line][:_MAX_LINES]
     invalid = []  # lines that name a tool, and what is wrong with them
@@ -195,5 +197,5 @@ def _no_call(line: str, toolbox: Toolbox) -> tuple[str, str]:
 
 def step_by_line(env: CompanyEnv, text: str) -> Observation:
     """Make the call in a text and return what the model sees of it. A text without a call costs a step, too."""
-    [requested] = by_line(ModelReply(text), env.toolbox).calls
-    return requested.hears(env.step(requested.action))
+    [requested] = parse_call_line(ModelReply(text), env.toolbox).calls
+    return requested.with_parse_error(env.step(requested.action))

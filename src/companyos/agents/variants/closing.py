@@ -13,7 +13,7 @@ from companyos.core.world import Draw, Record, Streams, World
 from companyos.env import CompanyEnv
 from companyos.families import ExpertStyle, family_of
 from companyos.families.kit import moves
-from companyos.families.kit.citations import CitesNoOther, Facts
+from companyos.families.kit.citations import CitedFacts, CitesNoOther
 
 Shown = moves.Shown
 CITABLE = (str, int)  # types of values that replies show and evidence can cite
@@ -63,7 +63,7 @@ class ClosingContext(msgspec.Struct, frozen=True):
         return {(citation["record"], citation["field"]) for citation in self.cited}
 
     @property
-    def named_must_not_cite(self) -> Facts:
+    def named_must_not_cite(self) -> CitedFacts:
         """The further facts that must not be cited, which the family declares for the ending of this ticket."""
         setting = self.env.setting
         ending = setting.ending if self.ends_episode else setting.linked[self.ticket.id].ending

@@ -21,18 +21,20 @@ from companyos.company.facts import true_now, true_of
 from companyos.core.world import Record, World
 from companyos.families.kit.goals import ANSWER, SIGNED_REQUEST, Goal
 
-Facts = tuple[tuple[str, str], ...]  # record and field of what is cited
+CitedFacts = tuple[tuple[str, str], ...]  # facts that an ending cites: record and field of each
 
 
 def records_named(world: World, ticket_id: str, name: str) -> list[str]:
     """Return the ids of the records that a decisive fact names. `name` is an id, or a placeholder such as `$signed`."""
     if name.startswith(SIGNED_REQUEST):
         form = name[len(SIGNED_REQUEST) + 1 :]
-        of_ticket = [a for a in world.all(Approval) if a.status == "approved" and a.ticket_id == ticket_id]
+        of_ticket = [
+            request for request in world.all(Approval) if request.status == "approved" and request.ticket_id == ticket_id
+        ]
         return [request.id for request in of_ticket if not form or request.type == form]
     if name.startswith(ANSWER):
         author = name[len(ANSWER) :]
-        return [c.id for c in world.all(Comment) if c.author == author and c.ticket_id == ticket_id]
+        return [comment.id for comment in world.all(Comment) if (comment.author, comment.ticket_id) == (author, ticket_id)]
     return [name]
 
 
@@ -41,7 +43,7 @@ class Cites(Goal, frozen=True):
 
     tables = (Ticket, Approval)
     ticket_id: str
-    facts: Facts
+    facts: CitedFacts
 
     def holds(self, world: World) -> bool:
         cited = {(citation.record, citation.field) for citation in world.get(Ticket, self.ticket_id).evidence}
@@ -68,17 +70,20 @@ class CitesNothingFalse(Goal, frozen=True):
         """Return whether a fact about the ticket itself was true before it was closed."""
         if cited.record != ticket.id:
             return False
-        before = next((c.before for c in reversed(world.journal) if c.after is ticket), None)
+        before = next((change.before for change in reversed(world.journal) if change.after is ticket), None)
         return before is not None and true_of(world, before, cited)
 
 
 class CitesNoOther(Goal, frozen=True):
-    """No rival of a decisive fact is cited."""  # the module's docstring defines rivals
+    """No rival of a decisive fact is cited."""
+
+    # "Other" in the name means a rival, as the docstring of this module defines it; unrelated facts may be cited. The name
+    # stays as it is because transcripts contain it.
 
     tables = (Ticket, Approval)
     ticket_id: str
-    facts: Facts  # the decisive ones
-    must_not_cite: Facts = ()  # those that the family names
+    facts: CitedFacts  # the decisive ones
+    must_not_cite: CitedFacts = ()  # those that the family names
 
     def holds(self, world: World) -> bool:
         return next(self.rivals_cited(world), None) is None

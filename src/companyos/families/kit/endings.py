@@ -5,8 +5,8 @@ import msgspec
 from companyos.company import Metric, Person
 from companyos.core.world import DAY, World
 from companyos.families.kit.case import Case
+from companyos.families.kit.citations import CitedFacts as CitedFacts  # families import it from here
 from companyos.families.kit.citations import Cites, CitesNoOther, CitesNothingFalse
-from companyos.families.kit.citations import Facts as Facts  # families import it from here
 from companyos.families.kit.family import Ending
 from companyos.families.kit.goals import (
     Ended,
@@ -42,10 +42,10 @@ def ending(
     resolution: str,
     reason: str,
     decider: str,
-    facts: Facts,
+    facts: CitedFacts,
     sets: tuple[str, str] | None = None,
     must_be_fresh: tuple[str, ...] = (),
-    must_not_cite: Facts = (),
+    must_not_cite: CitedFacts = (),
     signed: tuple[Signature, ...] = (),
     cost_center: bool = False,
     worth: Worth = Worth(),  # noqa: B008 - it is frozen
@@ -69,7 +69,7 @@ def ending(
         Ended(ticket_id, resolution, reason),
         Cites(ticket_id, facts),
         CitesNothingFalse(ticket_id, len(facts) + MAX_EXTRA_CITATIONS),
-        CitesNoOther(ticket_id, facts, must_not_cite),
+        CitesNoOther(ticket_id, facts, must_not_cite),  # no rival of a decisive fact; see `citations.py`
         verified,
     ]
     milestones = list(shared[:PREPARATION_COUNT])

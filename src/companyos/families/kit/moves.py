@@ -334,15 +334,16 @@ def _wait_for_message(person_id: str) -> Move[None]:
             return
 
 
-def settle_requests(so_far: EpisodeSoFar) -> Move[dict[str, dict[str, str]]]:
-    """Withdraw the requests that earlier turns left pending. Return the approved ones: ids by ticket and form.
+def withdraw_pending_requests(so_far: EpisodeSoFar) -> Move[dict[str, dict[str, str]]]:
+    """Withdraw all pending requests of the agent. Return its approved requests: ids by ticket and form.
 
-    Requests that earlier replies have shown are withdrawn first, because a request may be decided while the list is read.
+    Requests that replies in `so_far` have shown are withdrawn first, because a request may be decided while the list of
+    requests is read.
     """
-    shown = dict.fromkeys(
+    shown_ids = dict.fromkeys(
         reply.data["id"] for call, reply in so_far.turns if call.method in ("submit_approval", "escalate") and reply.ok
     )
-    for request_id in shown:
+    for request_id in shown_ids:
         yield from ask("approvalflow.withdraw", approval_id=request_id)
     approved: dict[str, dict[str, str]] = {}
     for row in (yield from rows("approvalflow.list_approvals")):
@@ -361,7 +362,7 @@ def clear_desk(ticket_id: str, so_far: EpisodeSoFar) -> Move[dict[str, str]]:
         return so_far.signed
     if not wrote(so_far):
         return {}
-    approved = yield from settle_requests(so_far)
+    approved = yield from withdraw_pending_requests(so_far)
     yield from put_back((ticket_id,))
     return approved.get(ticket_id, {})
 

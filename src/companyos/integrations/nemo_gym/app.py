@@ -21,7 +21,7 @@ from nemo_gym.base_resources_server import (
 )
 from nemo_gym.server_utils import SESSION_ID_KEY
 
-from companyos.agents.llm.replies import ModelReply, by_tools
+from companyos.agents.llm.replies import ModelReply, parse_tool_calls
 from companyos.chaos import Chaos
 from companyos.data.splits import CHAOS
 from companyos.env import CompanyEnv, make
@@ -66,8 +66,8 @@ class CompanyOSResourcesServer(SimpleResourcesServer):
     async def call(self, request: Request, tool: str, body: dict[str, Any]) -> str:
         env = self._episodes[request.session[SESSION_ID_KEY]]
         tool_call = {"function": {"name": tool, "arguments": body}}
-        [requested_call] = by_tools(ModelReply(tool_calls=(tool_call,)), env.toolbox).calls
-        return requested_call.hears(env.step(requested_call.action)).text
+        [requested_call] = parse_tool_calls(ModelReply(tool_calls=(tool_call,)), env.toolbox).calls
+        return requested_call.with_parse_error(env.step(requested_call.action)).text
 
     async def verify(self, request: Request, body: BaseVerifyRequest) -> VerifyResponse:
         env = closed(self._episodes.pop(request.session[SESSION_ID_KEY]))

@@ -15,13 +15,14 @@ from websockets.exceptions import ConnectionClosed
 from companyos.core.calls import Call
 from companyos.integrations.openenv.models import CompanyAction, CompanyObservation, CompanyState
 
-_PAUSE = 0.1  # seconds between two attempts to connect
+_RETRY_PAUSE = 0.1  # seconds between two attempts to connect
 
 
 class CompanyOS(EnvClient[CompanyAction, CompanyObservation, CompanyState]):
     """One episode at a time over a WebSocket. With `companyos serve`, it survives a lost socket and a restarted server.
 
-    Every step has its turn number, so a step whose answer was lost is sent again and is made once.
+    Every request for a step carries the number of the step. If the answer is lost, the client sends the request again, and
+    the server does not make the step a second time.
     """
 
     _ws_url: str | None
@@ -30,7 +31,10 @@ class CompanyOS(EnvClient[CompanyAction, CompanyObservation, CompanyState]):
         # A model may take minutes to generate; the socket must stay open.
         super().__init__(base_url, **{"websocket_ping_timeout_s": 600.0, **options})
         self._resume_within_s = resume_within_s
-        self._session_id = self._episode_id = ""
+        self._session_id = ""
+        # The name that the caller gave the episode in `reset(episode_id=...)`, or empty. `state` returns it. The server
+        # keeps it only as long as the socket, so the client sends it again when it reconnects.
+        self._episode_id = ""
         self._turn = 0
 
     @property
@@ -86,7 +90,7 @@ class CompanyOS(EnvClient[CompanyAction, CompanyObservation, CompanyState]):
             return await self._retry(lambda: EnvClient._state_async(self))
 
     async def _connect_async(self) -> EnvClient[Any, Any, Any]:
-        """Open a socket to the current session, if there is one."""
+        """Open a socket. If there is a session, the socket resumes it."""
         url, session_id = self._ws_url, self._session_id
         if session_id:
             query = {"session_id": session_id, "episode_id": self._episode_id}
@@ -94,7 +98,8 @@ class CompanyOS(EnvClient[CompanyAction, CompanyObservation, CompanyState]):
         try:
             return await super()._connect_async()
         finally:
-            self._ws_url, self._session_id = url, session_id  # a failed attempt closes the client, which clears them
+            # The URL was changed above. A failed attempt calls `_close_async`, which clears the session id.
+            self._ws_url, self._session_id = url, session_id
 
     async def _close_async(self) -> None:
         await super()._close_async()
@@ -108,6 +113,6 @@ class CompanyOS(EnvClient[CompanyAction, CompanyObservation, CompanyState]):
             try:
                 return await request()
             except (ConnectionClosed, ConnectionError):
-                if time.monotonic() + _PAUSE > deadline:
+                if time.monotonic() + _RETRY_PAUSE > deadline:
                     raise
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(_RETRY_PAUSE)
