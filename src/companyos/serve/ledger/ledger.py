@@ -21,10 +21,10 @@ class SessionHeader(msgspec.Struct, frozen=True):
 
     session_id: str
     task_id: str
-    reward: str
-    progress: bool
-    version: int
-    created: float
+    reward: str  # the profile: `dense`, `score` or `sparse`
+    progress: bool  # whether observations show the milestones that were reached
+    version: int  # of the benchmark; a server of another version cannot replay the session
+    created: float  # seconds since 1970, like all times here
     owner: str = ""
 
 
@@ -32,7 +32,7 @@ class TurnRow(msgspec.Struct, frozen=True, gc=False):
     """One turn of one session: its call, and when it was made."""
 
     session_id: str
-    turn: int
+    turn: int  # from 1
     call: Call
     at: float
 
@@ -50,12 +50,12 @@ class Handle(msgspec.Struct, frozen=True):
 
     handle_id: str
     session_id: str
-    created: float  # when it was made or last pointed to another session
+    created: float  # when the handle was made, or when its session was last changed
     owner: str = ""
 
 
 class ExamAttempt(msgspec.Struct, frozen=True):
-    """The fact that an owner has started a task in an exam. It never expires.
+    """The fact that an owner has started a task in an exam, where each task may be started only once. It never expires.
 
     `attempt_id` is a digest of owner and task, so there is at most one attempt for each owner and task.
     """
@@ -95,8 +95,10 @@ class Ledger(Protocol):
     def begin(
         self, headers: Sequence[SessionHeader], calls: Sequence[Call] = (), attempt: ExamAttempt | None = None
     ) -> None:
-        """Store new sessions that start with the same calls, and the exam attempt that they use up, in one commit.
+        """Store new sessions in one commit.
 
+        `calls` are the calls with which all of them begin, if they are forks. `attempt` is the attempt that they use up in
+        an exam.
         Raise `IdTaken`, and store nothing, if the ledger already has one of the sessions or the attempt.
         """
 
@@ -110,12 +112,12 @@ class Ledger(Protocol):
         """Return the headers of all sessions. Reads the whole ledger: meant for pages that people open, not for steps."""
 
     def newest(self, name: str) -> str | None:
-        """Return the id of the newest session under a name, that is, whose id is the name, a dot and a suffix."""
+        """Return the id of the newest session whose id is the name, a dot and a suffix. The name is not a handle."""
 
     def append_all(self, rows: Sequence[TurnRow]) -> list[ServeError | None]:
-        """Append turns in one commit, if they are not taken. Return None for each row that was written, or why it was not.
+        """Append turns in one commit. Return None for each row that was written, or the error why it was not.
 
-        A row that cannot be written does not stop the others.
+        A turn that the session already has is not written. A row that cannot be written does not stop the others.
         """
 
     def append(self, row: TurnRow) -> None:
@@ -156,7 +158,7 @@ class Ledger(Protocol):
 
 
 def can_be_id(text: str) -> bool:
-    """Return whether a text can be an id. Ledgers are never asked about others: PostgreSQL cannot store a NUL."""
+    """Return whether a text can be an id. The server checks this before it asks a ledger: PostgreSQL cannot store a NUL."""
     return text.isascii() and text.isprintable()
 
 

@@ -135,13 +135,14 @@ class SqliteLedger(Ledger):
     def begin(
         self, headers: Sequence[SessionHeader], calls: Sequence[Call] = (), attempt: ExamAttempt | None = None
     ) -> None:
-        texts = [encode(call) for call in calls]
+        encoded_calls = [encode(call) for call in calls]
         try:
             with self._transaction() as db:
                 for header in headers:
                     values = (header.session_id, header.created, encode(header), header.owner)
                     db.execute("INSERT INTO session (id, created, header, owner) VALUES (?, ?, ?, ?)", values)
-                    rows = ((header.session_id, turn, header.created, text) for turn, text in enumerate(texts, 1))
+                    turns = enumerate(encoded_calls, 1)
+                    rows = ((header.session_id, turn, header.created, call) for turn, call in turns)
                     db.executemany(_APPEND, rows)
                 if attempt is not None:
                     row = (attempt.attempt_id, attempt.session_id, attempt.owner)
