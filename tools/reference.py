@@ -114,7 +114,7 @@ def dials() -> str:
 
 AGENT = """\
 Use a name with `companyos eval --agent NAME`, `companyos watch TASK --agent NAME` or `agents.make(name, seed)`. `expert` and
-`jittered` do the work. All others are adversaries; their success rates are [the floor](../floor.md). If a policy has
+`jittered` do the work. All others are adversaries; their success rates are [the floor](../floor.md). If an agent has
 variants, the number of the trial selects the variant."""
 
 
@@ -141,7 +141,7 @@ def agent_names() -> str:
 
 
 NAMED = {
-    "variant": "one variant of a policy that has several",
+    "variant": "one variant of an agent that has several",
     "careless": "the expert with a habit that ignores one dial",
     "saved": "the agent that played the transcripts in a folder",
     "openai": "a language model behind an OpenAI-compatible endpoint (`companyos[llm]`)",

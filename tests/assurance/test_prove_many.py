@@ -29,9 +29,9 @@ def test_twins_must_differ_before_the_expert_does_anything_irreversible(
     env = solve(staged())
     committed = first_irreversible(env.turns, ticket(env).id)
     monkeypatch.setattr(proofs, "first_difference", lambda turns, twin_turns: committed + later)
-    fault = check(env.task_id, with_twins=True).fault
-    assert (fault == "") == in_time
-    assert in_time or "comes before anything differs from" in fault
+    failure = check(env.task_id, with_twins=True).failure
+    assert (failure == "") == in_time
+    assert in_time or "comes before anything differs from" in failure
 
 
 def test_a_wrong_closing_or_giving_up_is_not_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,11 +42,11 @@ def test_a_wrong_closing_or_giving_up_is_not_a_proof(monkeypatch: pytest.MonkeyP
     def idle(env: CompanyEnv, style: ExpertStyle | None = None) -> None:
         return None
 
-    for expert, expected_fault in ((wrong, "Verdict"), (idle, "gave up")):
+    for expert, expected_failure in ((wrong, "Verdict"), (idle, "gave up")):
         monkeypatch.setattr(proof, "run_expert", expert)
-        with pytest.raises(Unsolvable, match=expected_fault):
+        with pytest.raises(Unsolvable, match=expected_failure):
             solve(make(task_id()))
-        assert expected_fault in check(task_id(), with_twins=False).fault
+        assert expected_failure in check(task_id(), with_twins=False).failure
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from companyos.assurance.regrade import (
     CHANGED,
     NO_TRANSCRIPT,
     OTHER_VERSION,
-    OTHER_WORLD,
+    REPLAY_FAILED,
     UNCHANGED,
     Regraded,
     regrade,
@@ -100,7 +100,7 @@ def test_a_transcript_is_unchanged_only_if_every_line_replays(number: int) -> No
     if field == "version":
         assert (again.outcome, again.what) == (OTHER_VERSION, ("of version 0",))
     elif field not in GRADES:
-        assert (again.outcome, again.what) == (OTHER_WORLD, (str(difference.value),))
+        assert (again.outcome, again.what) == (REPLAY_FAILED, (str(difference.value),))
     else:
         assert again.outcome in (CHANGED, NO_TRANSCRIPT)
         assert again.what
@@ -121,7 +121,7 @@ def test_a_turn_after_the_end_is_another_world() -> None:
 @pytest.mark.parametrize("header", [{"task_id": f"gardening-v{BENCHMARK_VERSION}-train-7-50"}, {"reward": "generous"}])
 def test_a_header_with_unknown_names_is_another_world(header: dict[str, str]) -> None:
     again = regrade(tampered(1, lambda line: line.update(header)).encode())
-    assert again.outcome == OTHER_WORLD
+    assert again.outcome == REPLAY_FAILED
     assert again.what[0].startswith("line 1: unknown ")
 
 

@@ -336,7 +336,7 @@ def test_semantic_replayability(server: Server) -> None:
 def test_statistical_reward_reachability() -> None:
     """Every task of a sample of the held-out split is proved solvable, at every dose, in every family."""
     tasks = [str(task_named(name, seed, dose, "test")) for name in FAMILIES for dose in (0.0, 0.5, 1.0) for seed in range(8)]
-    assert [fault for task in tasks if (fault := check(task, with_twins=False).fault)] == []
+    assert [failure for task in tasks if (failure := check(task, with_twins=False).failure)] == []
 
 
 def test_statistical_difficulty_separation() -> None:

@@ -23,9 +23,9 @@ Chaos = float | dict[str, float]
 
 
 class FloorJob(msgspec.Struct, frozen=True):
-    """Episodes for one policy: an adversary in one of its variants, or the careless expert that ignores a dial."""
+    """Episodes for one agent: an adversary in one of its variants, or the careless expert that ignores a dial."""
 
-    policy: str
+    agent_name: str = msgspec.field(name="policy")  # an adversary or a dial; `policy` is its name in JSON
     family: str
     seeds: tuple[int, ...]
     variant: int | None = None
@@ -33,9 +33,9 @@ class FloorJob(msgspec.Struct, frozen=True):
     with_twins: bool = False
 
     def agent(self, seed: int) -> Agent:
-        if self.policy in ADVERSARIES:
-            return ADVERSARIES[self.policy].make(seed if self.variant is None else self.variant)
-        return Careless(HABITS[self.policy])
+        if self.agent_name in ADVERSARIES:
+            return ADVERSARIES[self.agent_name].make(seed if self.variant is None else self.variant)
+        return Careless(HABITS[self.agent_name])
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Tally(msgspec.Struct, frozen=True):
     job: FloorJob
     wins: int
     total: float  # sum of the returns
-    pairs: int  # twins with another right ending
+    pairs: int  # pairs of a task and a twin with another right ending
     both: int  # pairs of which task and twin were won
 
     @property
@@ -95,10 +95,10 @@ PAGE = """\
 # The floor: how far cheap strategies get
 
 Written by `companyos floor --episodes {episodes}`, benchmark version {version}: {episodes} episodes a family and
-policy at chaos {chaos}, seeds from 0 of split `train`. Success in percent, with its 95 % interval (Wilson) over all
-families. Some policies have variants (a script from each of 20 seeds, or one for each ending); the best variant on each
+agent at chaos {chaos}, seeds from 0 of split `train`. Success in percent, with its 95 % interval (Wilson) over all
+families. Some agents have variants (a script from each of 20 seeds, or one for each ending); the best variant on each
 family counts. `pairs` counts tasks with a twin: the same task with one hidden cause changed and another right ending.
-`both` counts how often a policy won both the task and its twin. On other tasks an agent has other numbers:
+`both` counts how often an agent won both the task and its twin. On other tasks an agent has other numbers:
 [one agent, several numbers](results.md#one-agent-several-numbers).
 
 {adversaries}
@@ -168,7 +168,7 @@ the original, repeating a paid call paid again.
 def report(tallies: Sequence[Tally], families: Sequence[str], episodes: int) -> str:
     """Return the floor as a page of Markdown."""
     with_twins = [t for t in tallies if t.job.with_twins]
-    random_tallies = [t for t in with_twins if t.job.policy == "random"]
+    random_tallies = [t for t in with_twins if t.job.agent_name == "random"]
     return PAGE.format(
         episodes=episodes,
         version=BENCHMARK_VERSION,
@@ -185,12 +185,12 @@ def report(tallies: Sequence[Tally], families: Sequence[str], episodes: int) -> 
 
 def _adversaries(tallies: Sequence[Tally], families: Sequence[str], known: bool) -> Iterator[list[str]]:
     """Yield a row for each adversary: with `known`, for those that exploit constant rules, else for the others."""
-    yield ["policy", "group", *families, "all", "interval", "mean return", "pairs", "both"]
+    yield ["agent", "group", *families, "all", "interval", "mean return", "pairs", "both"]
     for name, adversary in ADVERSARIES.items():
         if (adversary.group == KNOWN) != known:
             continue
-        tallies_of_policy = [t for t in tallies if t.job.policy == name]
-        best = [max((t for t in tallies_of_policy if t.job.family == family), key=lambda t: t.wins) for family in families]
+        tallies_of_agent = [t for t in tallies if t.job.agent_name == name]
+        best = [max((t for t in tallies_of_agent if t.job.family == family), key=lambda t: t.wins) for family in families]
         wins, played = sum(t.wins for t in best), sum(len(t.job.seeds) for t in best)
         low, high = wilson_interval(wins / played, played)
         yield [
@@ -200,8 +200,8 @@ def _adversaries(tallies: Sequence[Tally], families: Sequence[str], known: bool)
             _percent(wins / played),
             f"{_percent(low)}–{_percent(high)}",
             f"{sum(t.total for t in best) / played:+.2f}",
-            str(sum(t.pairs for t in tallies_of_policy)),
-            str(sum(t.both for t in tallies_of_policy)),
+            str(sum(t.pairs for t in tallies_of_agent)),
+            str(sum(t.both for t in tallies_of_agent)),
         ]
 
 
@@ -209,27 +209,27 @@ def _constants(tallies: Sequence[Tally], families: Sequence[str], episodes: int)
     yield ["family", "ending", "right in", "constant wins"]
     for family in families:
         right = Counter(experts_ending(make(family, seed=seed, chaos=CHAOS)) for seed in range(episodes))
-        won = {t.job.variant: t.wins for t in tallies if t.job.policy == "constant" and t.job.family == family}
-        for variant, close in enumerate(known_endings(family)):
-            yield [family, str(close), _percent(right[close] / episodes), _percent(won[variant] / episodes)]
+        won = {t.job.variant: t.wins for t in tallies if t.job.agent_name == "constant" and t.job.family == family}
+        for variant, ending in enumerate(known_endings(family)):
+            yield [family, str(ending), _percent(right[ending] / episodes), _percent(won[variant] / episodes)]
 
 
 def _shortest(families: Sequence[str], episodes: int) -> Iterator[list[str]]:
     yield ["family", f"expert needs under {SHORT_SOLUTION} calls", "fewest calls"]
     for family in families:
         pars = [par(task_named(family, seed, CHAOS)) for seed in range(episodes)]
-        yield [family, _percent(sum(p < SHORT_SOLUTION for p in pars) / episodes), str(min(pars))]
+        yield [family, _percent(sum(steps < SHORT_SOLUTION for steps in pars) / episodes), str(min(pars))]
 
 
 def _dials(tallies: Sequence[Tally], families: Sequence[str]) -> Iterator[list[str]]:
     yield ["careless of", *families, "all at 0", "all at 1", "lost"]
-    for policy in ("naive", *HABITS):
-        of_policy = [t for t in tallies if t.job.policy == policy]
-        at_dose_0 = {t.job.family: t for t in of_policy if t.job.chaos == 0.0}
-        at_dose_1 = {t.job.family: t for t in of_policy if t.job.chaos != 0.0}
+    for agent_name in ("naive", *HABITS):
+        of_agent = [t for t in tallies if t.job.agent_name == agent_name]
+        at_dose_0 = {t.job.family: t for t in of_agent if t.job.chaos == 0.0}
+        at_dose_1 = {t.job.family: t for t in of_agent if t.job.chaos != 0.0}
         share_0, share_1 = _total_share(at_dose_0.values()), _total_share(at_dose_1.values())
         yield [
-            f"`{policy}`",
+            f"`{agent_name}`",
             *(f"{_percent(at_dose_0[family].share)} → {_percent(at_dose_1[family].share)}" for family in families),
             _percent(share_0),
             _percent(share_1),

@@ -163,8 +163,8 @@ def _proved(task_id: str) -> None:
     """Prove a task. If that fails, name the causes without which it would succeed."""
     try:
         prove(task_id)
-    except Unsolvable as fault:
-        raise LawBroken(f"{fault}; {blame(task_id)}") from fault
+    except Unsolvable as failure:
+        raise LawBroken(f"{failure}; {blame(task_id)}") from failure
 
 
 def _endings(env: CompanyEnv) -> dict[str, tuple[str, str]]:

@@ -18,13 +18,13 @@ from companyos.families.kit.family import write_value
 
 
 class ProofResult(msgspec.Struct, frozen=True):
-    """The result of proving one task. `fault` is empty if the proof succeeded."""
+    """The result of proving one task. `failure` is empty if the proof succeeded."""
 
     task_id: str
     par: int = 0
     ending: str = ""
     twins: int = 0  # twins with another ending
-    fault: str = ""
+    failure: str = msgspec.field(default="", name="fault")  # why the proof failed; `fault` is its name in JSON
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Spread(msgspec.Struct, frozen=True):
     median: int
     p90: int
     p99: int
-    most: int
+    most: int  # the maximum
     mean: float
 
 
@@ -48,8 +48,8 @@ def check(task_id: str, with_twins: bool) -> ProofResult:
     try:
         proof = prove(task_id)
         twins = _tell_twins_apart(task_id) if with_twins else 0
-    except Unsolvable as fault:
-        return ProofResult(task_id, fault=str(fault))
+    except Unsolvable as failure:
+        return ProofResult(task_id, failure=str(failure))
     except Exception as bug:
         bug.add_note(f"while proving {task_id}")
         raise
@@ -59,7 +59,7 @@ def check(task_id: str, with_twins: bool) -> ProofResult:
 def blame(task_id: str) -> str:
     """Name the causes that make a proof fail: causes for which another value makes the proof succeed."""
     causes = setting(TaskId.parse(task_id)).causes
-    guilty_causes = [cause.name for cause, _, twin_id in twin_tasks(task_id) if not check(twin_id, with_twins=False).fault]
+    guilty_causes = [cause.name for cause, _, twin_id in twin_tasks(task_id) if not check(twin_id, with_twins=False).failure]
     if not guilty_causes:
         return "no change of a single cause makes the proof succeed"
     return "the cause: " + ", ".join(f"{name}={write_value(getattr(causes, name))}" for name in dict.fromkeys(guilty_causes))

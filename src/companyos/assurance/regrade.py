@@ -15,7 +15,8 @@ from companyos.families.kit.goals import Damage
 
 UNCHANGED = "unchanged"
 CHANGED = "changed"
-OTHER_WORLD = "other world"  # the calls no longer give the recorded replies, so the old episode cannot be judged
+# The replay gives other replies than recorded, or the task no longer exists. So the old episode cannot be judged.
+REPLAY_FAILED = "other world"
 OTHER_VERSION = "other version"  # the task belongs to another version of the benchmark
 NO_TRANSCRIPT = "no transcript"
 
@@ -53,9 +54,9 @@ def regrade(text: bytes, path: str = "") -> Regraded:
         played = ReplayedEpisode(recorded).end.transcript()
         compare(_ungraded(recorded), _ungraded(played))
     except ReplayDiffers as difference:
-        return Regraded(path, OTHER_WORLD, task_id, (str(difference),))
+        return Regraded(path, REPLAY_FAILED, task_id, (str(difference),))
     except (BadTask, BadDose, BadChoice) as missing:
-        return Regraded(path, OTHER_WORLD, task_id, (f"line 1: {missing}",))
+        return Regraded(path, REPLAY_FAILED, task_id, (f"line 1: {missing}",))
     changes = tuple(_changes(before, _grade(played.footer)))
     try:
         compare(recorded, played)

@@ -43,7 +43,7 @@ def _prove(args: Namespace) -> int:
     proofs = check_all(tasks, args.workers, not args.no_twins, chunk=len(args.chaos))
     checked = list(with_bar(proofs, len(tasks), "proving"))
     if args.json:
-        failed = [result for result in checked if result.fault]
+        failed = [result for result in checked if result.failure]
         twins_told_apart = sum(result.twins for result in checked)
         print_json(
             {"tasks": len(checked), "proved": len(checked) - len(failed), "twins": twins_told_apart, "failed": failed}
@@ -52,7 +52,7 @@ def _prove(args: Namespace) -> int:
         show_proofs(checked, not args.no_twins, screen())
     minutes, seconds = divmod(round(time.monotonic() - began), 60)
     print(f"{minutes} min {seconds} s on {args.workers} process{'es' * (args.workers > 1)}", file=sys.stderr)
-    return 1 if any(result.fault for result in checked) else 0
+    return 1 if any(result.failure for result in checked) else 0
 
 
 def _twins(args: Namespace) -> int:
@@ -129,7 +129,7 @@ def _regrade(args: Namespace) -> int:
 
     Example: companyos regrade runs/naive
     """
-    from companyos.assurance.regrade import CHANGED, OTHER_WORLD, regrade_all
+    from companyos.assurance.regrade import CHANGED, REPLAY_FAILED, regrade_all
     from companyos.cli.terminal import screen, show_regraded, with_bar
 
     paths = sorted(args.folder.rglob("*.jsonl"))
@@ -140,7 +140,7 @@ def _regrade(args: Namespace) -> int:
         print_json({"counts": Counter(file.outcome for file in files), "files": files})
     else:
         show_regraded(files, screen())
-    return 1 if any(file.outcome in (CHANGED, OTHER_WORLD) for file in files) else 0
+    return 1 if any(file.outcome in (CHANGED, REPLAY_FAILED) for file in files) else 0
 
 
 COMMANDS: Commands = {
@@ -156,7 +156,7 @@ COMMANDS: Commands = {
     _twins: (TASK, JSON),
     _floor: (
         FAMILIES,
-        option("--episodes", type=count, default=500, help="episodes for each policy and family"),
+        option("--episodes", type=count, default=500, help="episodes for each agent and family"),
         WORKERS,
         option("--out", type=Path, default=Path("docs/floor.md"), metavar="FILE", help="the page"),
         JSON,

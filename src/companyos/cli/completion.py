@@ -56,10 +56,10 @@ def commands(parser: ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[Com
             files = files or completions.files
         elif action.nargs != 0:
             values |= dict.fromkeys(action.option_strings, completions)
-    subparsers = {name: below for action in parser._actions for name, below in _subparsers(action).items()}
+    subparsers = {name: subparser for action in parser._actions for name, subparser in _subparsers(action).items()}
     yield Command(path, tuple(subparsers), flags, values, Completions(operands, files))
-    for name, below in subparsers.items():
-        yield from commands(below, (*path, name))
+    for name, subparser in subparsers.items():
+        yield from commands(subparser, (*path, name))
 
 
 def _completions(action: Action) -> Completions:
@@ -108,6 +108,7 @@ _companyos() {
 }
 if [[ $funcstack[1] == _companyos ]]; then _companyos "$@"; else compdef _companyos companyos; fi
 """
+# In this code, `at` is the command found so far, such as `train sft`, and `last` the word before the one being typed.
 _LOOK_UP = """\
     for word in "${before[@]}"; do
         case "$at $word" in
@@ -129,19 +130,21 @@ def _look_up(all_commands: list[Command]) -> str:
     After a flag that takes a value, these are its values; elsewhere, the operands and flags of the command.
     """
     names = "|".join(quote(f"{' '.join(command.path[:-1])} {command.path[-1]}") for command in all_commands if command.path)
-    patterns_by_words: dict[str, list[str]] = {}  # flags that take the same values share a branch
+    patterns_by_assignment: dict[str, list[str]] = {}  # flags that take the same values share a branch
     for command in all_commands:
         for flag, completions in command.values.items():
-            patterns_by_words.setdefault(_found(completions), []).append(quote(f"{' '.join(command.path)} {flag}"))
-    values = "\n".join(f"        {'|'.join(patterns)}) {found} ;;" for found, patterns in patterns_by_words.items())
+            patterns_by_assignment.setdefault(_assignment(completions), []).append(quote(f"{' '.join(command.path)} {flag}"))
+    values = "\n".join(
+        f"        {'|'.join(patterns)}) {assignment} ;;" for assignment, patterns in patterns_by_assignment.items()
+    )
     operands = "\n".join(
-        f"            {quote(' '.join(command.path))}) {_found(command.operands)} flags=({_array(command.flags)}) ;;"
+        f"            {quote(' '.join(command.path))}) {_assignment(command.operands)} flags=({_array(command.flags)}) ;;"
         for command in all_commands
     )
     return _LOOK_UP % (names, values, operands)
 
 
-def _found(completions: Completions) -> str:
+def _assignment(completions: Completions) -> str:
     """The assignment of the words, each with its meaning, to the shell variables `found` and `files`."""
     return f"found=({_array(completions.words)}) files={'1' * completions.files}"
 

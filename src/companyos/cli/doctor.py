@@ -23,9 +23,9 @@ from companyos.serve.ops import programs
 from companyos.serve.ops.settings import Settings
 
 ENABLES = {
-    "bench": "a ratio to Gymnasium's Taxi in `companyos bench`",
+    "bench": "the speed compared with Gymnasium's Taxi, in `companyos bench`",
     "browser": "observations as pictures, clicks as calls: `companyos serve`, with a Chromium",
-    "browsergym": "tasks `browsergym/companyos.<family>`, in an environment of its own",
+    "browsergym": "tasks `browsergym/companyos.<family>`; needs a virtual environment of its own",
     "docs": "the documentation site: `make docs`",
     "gymnasium": '`gymnasium.make("CompanyOS-v0")`, with texts or numbers as actions',
     "inspect": "`inspect eval companyos/core`",
@@ -111,9 +111,16 @@ def _extra(name: str, packages: list[Package]) -> Extra:
 
 def _packages(requirements: list[Requirement], extra: str) -> list[Package]:
     """The packages that an extra requires on this machine; with an empty name, those that the core requires."""
-    here = {name: str(value) for name, value in default_environment().items()} | {"extra": extra}
-    markers = ((requirement, requirement.marker) for requirement in requirements)
-    return [_package(requirement) for requirement, marker in markers if (marker.evaluate(here) if marker else not extra)]
+    return [_package(requirement) for requirement in requirements if _applies(requirement, extra)]
+
+
+def _applies(requirement: Requirement, extra: str) -> bool:
+    """Return whether a requirement belongs to an extra and applies to this machine; with an empty name, to the core."""
+    # A marker is, for example, `extra == "serve" and python_version < "3.14"`. Requirements of the core may have none.
+    if requirement.marker is None:
+        return not extra
+    here = {name: str(value) for name, value in default_environment().items()}
+    return requirement.marker.evaluate(here | {"extra": extra})
 
 
 def _package(requirement: Requirement) -> Package:

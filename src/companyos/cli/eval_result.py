@@ -19,8 +19,8 @@ class Failure(msgspec.Struct, frozen=True):
 
     kind: str
     episodes: int
-    said: str
-    right: str
+    said: str  # the ending that the agent chose
+    right: str  # the right ending
     transcript: str
 
 
@@ -38,14 +38,20 @@ class EvalResult(msgspec.Struct, frozen=True):
     raised: int  # episodes that the agent lost by an exception
     traceback: str  # the file of the first of them; empty if there is none
     usage: Usage
-    next: list[str]  # commands
+    next: list[str]  # commands that show more about the run
 
 
 def eval_result(run: Path, results: dict[str, Any], outcomes: Sequence[Outcome]) -> EvalResult:
     """Summarise a run that has ended."""
     failures = [
-        Failure(found.kind, found.episodes, found.example.said, found.example.right, _transcript(run, found.example))
-        for found in frequent_failures(outcomes)
+        Failure(
+            kind=frequent.kind,
+            episodes=frequent.episodes,
+            said=frequent.example.said,
+            right=frequent.example.right,
+            transcript=_transcript(run, frequent.example),
+        )
+        for frequent in frequent_failures(outcomes)
     ]
     raised = [EpisodeKey(outcome.task_id, outcome.trial) for outcome in outcomes if outcome.raised]
     return EvalResult(

@@ -31,15 +31,15 @@ SYNTAX = (
 
 
 class Game:
-    """An episode that a person plays: the environment, what the replies have told, and the file of the transcript."""
+    """An episode that a person plays: the environment, what the replies have told, and a file for the transcript."""
 
     def __init__(self, env: CompanyEnv, console: Console, save: Path | None = None) -> None:
         self.env = env
         self.console = console
         self.save = save
-        self.told = Knowledge(env.setting.case.brief)
+        self.knowledge = Knowledge(env.setting.case.brief)
         for turn in env.turns:
-            self.told.hear(turn.reply)
+            self.knowledge.hear(turn.reply)
 
     def play(self) -> None:
         """Read lines and carry them out until the episode or the input ends."""
@@ -69,7 +69,7 @@ class Game:
         elif command == "brief":
             self.console.print(self.env.setting.case.brief, markup=False)
         elif command == "told":
-            for kind, ids in self.told.ids.items():
+            for kind, ids in self.knowledge.ids.items():
                 self.console.print(f"{kind.__name__}: {', '.join(ids)}", markup=False)
         elif line:
             call_or_mistake = parse_line(line, self.env.toolbox)
@@ -80,7 +80,7 @@ class Game:
 
     def _step(self, call: Call) -> None:
         obs = self.env.step(call)
-        self.told.hear(self.env.turns[-1].reply)
+        self.knowledge.hear(self.env.turns[-1].reply)
         self.keep()
         self._show(obs)
 
@@ -138,11 +138,11 @@ class Game:
         from prompt_toolkit.document import Document
         from prompt_toolkit.history import InMemoryHistory
 
-        told, toolbox = self.told, self.env.toolbox
+        knowledge, toolbox = self.knowledge, self.env.toolbox
 
         class KnowledgeCompleter(Completer):
             def get_completions(self, document: Document, event: CompleteEvent) -> Iterator[Completion]:
-                for typed, word in completions(document.text_before_cursor, told, toolbox):
+                for typed, word in completions(document.text_before_cursor, knowledge, toolbox):
                     yield Completion(word, start_position=-len(typed))
 
         history = InMemoryHistory([write_line(turn.call) for turn in self.env.turns])
@@ -153,10 +153,10 @@ class Game:
             yield session.prompt()
 
 
-def completions(text: str, told: Knowledge, toolbox: Toolbox) -> Iterator[tuple[str, str]]:
+def completions(text: str, knowledge: Knowledge, toolbox: Toolbox) -> Iterator[tuple[str, str]]:
     """Yield each word that could complete the last, unfinished word of a line, as a pair: what was typed, and the word."""
-    slot = unfinished(text, toolbox)
-    if slot is None:
+    unfinished_argument = unfinished(text, toolbox)
+    if unfinished_argument is None:
         command, space, typed = text.lstrip().partition(" ")
         names = [tool.method for tool in toolbox]
         if not space:
@@ -164,11 +164,11 @@ def completions(text: str, told: Knowledge, toolbox: Toolbox) -> Iterator[tuple[
         elif command == "help":
             yield from ((typed, name) for name in names if name.startswith(typed))
         return
-    tool, argument, typed = slot
-    candidates = Candidates(told)
+    tool, argument, typed = unfinished_argument
+    candidates = Candidates(knowledge)
     if is_evidence(tool.hints[argument]):
         typed = typed.rpartition(",")[2]
-        options = [f"{record}:{field}={write_value(value)}" for (record, field), value in told.facts.items()]
+        options = [f"{record}:{field}={write_value(value)}" for (record, field), value in knowledge.facts.items()]
     elif argument == form_of(tool):
         options = [f"{field}={write_value(value)}" for form in candidates.filled_forms() for field, value in form.items()]
     elif PROSE in getattr(tool.hints[argument], "__metadata__", ()):

@@ -16,7 +16,7 @@ from rich.text import Text
 from companyos.agents import Agent
 from companyos.agents.custom import AgentRaised
 from companyos.assurance.prove_many import ProofResult, blame, spread
-from companyos.assurance.regrade import CHANGED, NO_TRANSCRIPT, OTHER_VERSION, OTHER_WORLD, UNCHANGED, Regraded
+from companyos.assurance.regrade import CHANGED, NO_TRANSCRIPT, OTHER_VERSION, REPLAY_FAILED, UNCHANGED, Regraded
 from companyos.assurance.twins import Twin
 from companyos.company import Tool, Toolbox
 from companyos.core.task import TaskId
@@ -27,8 +27,8 @@ from companyos.env.teacher import Teacher
 from companyos.families.kit.missed import describe_goal, goal_title
 
 T = TypeVar("T")
-_HARM = "Written, though nothing called for it."
-_MAX_FAULTS = 20  # tasks that could not be proved and are listed
+_DAMAGE_TEXT = "Written, though nothing called for it."
+_MAX_FAILURES = 20  # unproved tasks that are listed
 _MAX_REPLY_LINES = 6  # lines of a reply that are shown
 _MAX_DIFFERENCE = 160  # characters of the description of a difference
 
@@ -62,8 +62,8 @@ def watch(env: CompanyEnv, name: str, agent: Agent, console: Console, delay: flo
     """
     obs = env.reset()
     teacher = Teacher(env)
-    title, below = f"{name} works {env.task_id}", f"{obs.now}, {obs.max_steps} steps at most"
-    console.print(Panel(Text(obs.task), title=Text(title), subtitle=Text(below), width=min(console.width, 110)))
+    title, subtitle = f"{name} works {env.task_id}", f"{obs.now}, {obs.max_steps} steps at most"
+    console.print(Panel(Text(obs.task), title=Text(title), subtitle=Text(subtitle), width=min(console.width, 110)))
     while not obs.done:
         due = teacher.due(verify=False)
         try:
@@ -93,9 +93,10 @@ def show_turn(
         console.print(line, no_wrap=True, overflow="ellipsis")
         return
     console.print(line, soft_wrap=not console.is_terminal)
+    # The text begins with the clock and the steps in brackets, then the code of the reply.
     body = obs.text.partition("] ")[2].removeprefix("ok\n").split("\n")
-    for shown in body[:_MAX_REPLY_LINES]:
-        console.print(Text(f"     {shown}"), no_wrap=True, overflow="ellipsis")
+    for reply_line in body[:_MAX_REPLY_LINES]:
+        console.print(Text(f"     {reply_line}"), no_wrap=True, overflow="ellipsis")
     if len(body) > _MAX_REPLY_LINES:
         console.print(f"     and {len(body) - _MAX_REPLY_LINES} more", style="dim")
     parts = ", ".join(f"{name} {worth:+.2f}" for name, worth in turn.parts.items()) or "no reward"
@@ -114,7 +115,7 @@ def show_verdict(env: CompanyEnv, console: Console) -> None:
         )
         for name, reached in verdict.goals.items()
     ]
-    rows += [(Text("damage", "red"), f"{harm.record} {harm.field}", Text(_HARM, "dim")) for harm in verdict.damage]
+    rows += [(Text("damage", "red"), f"{harm.record} {harm.field}", Text(_DAMAGE_TEXT, "dim")) for harm in verdict.damage]
     console.print()
     console.print(Text("Success.", "bold green") if verdict.success else Text("Failure.", "bold red"))
     console.print(grid(rows))
@@ -154,13 +155,13 @@ def show_tool(tool: Tool, console: Console) -> None:
 # -- progress bars -----------------------------------------------------------------------------------------------------
 
 
-def with_bar(things: Iterable[T], total: int, doing: str, note: Callable[[T], str] | None = None) -> Iterator[T]:
-    """Yield the things, with a progress bar on stderr if that is a terminal.
+def with_bar(items: Iterable[T], total: int, label: str, note: Callable[[T], str] | None = None) -> Iterator[T]:
+    """Yield the items, with a progress bar on stderr if that is a terminal.
 
-    `note` returns the text that stands beside the bar after each thing.
+    `label` stands before the bar. `note` returns the text that stands after it when an item is done.
     """
     console = Console(stderr=True)
-    columns = (doing, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn())
+    columns = (label, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn())
     # stdout is not redirected: what is printed meanwhile may be meant for a file.
     bar = Progress(
         *columns,
@@ -171,10 +172,10 @@ def with_bar(things: Iterable[T], total: int, doing: str, note: Callable[[T], st
         disable=not console.is_terminal,
     )
     with bar:
-        line = bar.add_task("", total=total)
-        for thing in things:
-            bar.update(line, advance=1, description=note(thing) if note else "")
-            yield thing
+        bar_task = bar.add_task("", total=total)
+        for item in items:
+            bar.update(bar_task, advance=1, description=note(item) if note else "")
+            yield item
 
 
 # -- proofs ------------------------------------------------------------------------------------------------------------
@@ -182,28 +183,28 @@ def with_bar(things: Iterable[T], total: int, doing: str, note: Callable[[T], st
 
 def show_proofs(checked: list[ProofResult], with_twins: bool, console: Console) -> None:
     """Print which tasks could not be proved and why, how many were proved, and how many steps the expert takes."""
-    failed = [result for result in checked if result.fault]
-    proved = [result for result in checked if not result.fault]
-    for result in failed[:_MAX_FAULTS]:
-        console.print(f"{result.fault}; {blame(result.task_id)}", style="red", markup=False, soft_wrap=True)
-    if len(failed) > _MAX_FAULTS:
-        console.print(f"and {len(failed) - _MAX_FAULTS} more", style="red")
-    told_apart = (
+    failed = [result for result in checked if result.failure]
+    proved = [result for result in checked if not result.failure]
+    for result in failed[:_MAX_FAILURES]:
+        console.print(f"{result.failure}; {blame(result.task_id)}", style="red", markup=False, soft_wrap=True)
+    if len(failed) > _MAX_FAILURES:
+        console.print(f"and {len(failed) - _MAX_FAILURES} more", style="red")
+    twins_text = (
         f"; {sum(result.twins for result in proved)} twins with another ending told apart in time" if with_twins else ""
     )
-    console.print(f"{len(proved)} of {len(checked)} proved{told_apart}")
+    console.print(f"{len(proved)} of {len(checked)} proved{twins_text}")
     if proved:
         console.print(par_table("dose", proved, lambda result: TaskId.parse(result.task_id).doses))
         console.print(par_table("ending", proved, lambda result: result.ending))
 
 
-def par_table(by: str, proved: list[ProofResult], group: Callable[[ProofResult], str]) -> Table:
-    """A table of the expert's steps by family and group. `by` is the heading of the groups."""
+def par_table(heading: str, proved: list[ProofResult], group: Callable[[ProofResult], str]) -> Table:
+    """A table of the expert's steps by family and group. `heading` is the heading of the groups."""
     groups = defaultdict(list)
     for result in proved:
         groups[TaskId.parse(result.task_id).family, group(result)].append(result.par)
     tasks_of_family = Counter(TaskId.parse(result.task_id).family for result in proved)
-    table = Table("family", by, title=f"Par by {by}", title_justify="left")
+    table = Table("family", heading, title=f"Par by {heading}", title_justify="left")
     for name in ("tasks", "share", "median", "p90", "p99", "max", "mean"):
         table.add_column(name, justify="right")
     for (family, label), pars in groups.items():
@@ -226,7 +227,7 @@ def twin_table(twins: Iterable[Twin]) -> Table:
 
 _OUTCOMES = {  # in the order in which they are shown and counted
     CHANGED: "judged otherwise",
-    OTHER_WORLD: "whose world is no longer the same",
+    REPLAY_FAILED: "whose world is no longer the same",
     OTHER_VERSION: "of another benchmark version, whose tasks no longer exist",
     NO_TRANSCRIPT: "no transcripts",
     UNCHANGED: "unchanged",

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 STARTER = "starter"  # the value of `--families` that means the starter families
 _OLD_STARTER = "seed"  # its old name, accepted with a warning for one release
 FAMILIES_HELP = f"names with commas between; {STARTER}: the five starter families; all: every family but the long ones"
-_MIN_LIMIT = 512
-_MIN_LIMIT_WITH_WORKING = 2048
+_MIN_LIMIT = 512  # tokens
+_MIN_LIMIT_WITH_WORKING = 2048  # tokens; the working lines need room
 
 
 def checked(args: Namespace) -> str:
@@ -42,7 +42,10 @@ def checked(args: Namespace) -> str:
 
 
 def what_is_trained(args: Namespace) -> dict[str, Any]:
-    """Return what is trained of a model, as `load` takes it. An adapter that is trained further keeps its rank."""
+    """Return which part of a model is trained (all weights or an adapter), as arguments for `load`.
+
+    An adapter that is trained further keeps its rank.
+    """
     return {"train": "full"} if args.full else {"train": "lora", "rank": adapter_rank(args.model) or args.rank}
 
 
@@ -71,14 +74,17 @@ def held_out(args: Namespace, families: tuple[str, ...]) -> "Checkup | None":
     return checkup_of(families, args.check_chaos, args.check_tasks, args.check_pairs)
 
 
-def watching(doing: str, number: str) -> Callable[[Iterator[dict[str, Any]], int], Iterable[dict[str, Any]]]:
-    """Return a function that shows a progress bar over the records of a run, with this number of the latest record."""
+def watching(label: str, number: str) -> Callable[[Iterator[dict[str, Any]], int], Iterable[dict[str, Any]]]:
+    """Return a function that shows a progress bar over the records of a run.
+
+    `number` is the name of a number in the records, such as `loss`. The latest one is shown beside the bar.
+    """
     from companyos.cli.terminal import with_bar
 
     def note(record: dict[str, Any]) -> str:
         return f"{number} {record[number]:.3f}" if number in record else ""
 
-    return lambda records, total: with_bar(records, total, doing, note)
+    return lambda records, total: with_bar(records, total, label, note)
 
 
 def conclude(args: Namespace, done: int, updates: int) -> int:

@@ -104,7 +104,7 @@ def usage_by(agent: Agent) -> tuple[Usage, ...]:
 
 
 class BuiltIn:
-    """Makes agents of this package. With `fixed`, the number of the trial chooses the variant of a policy."""
+    """Makes agents of this package. With `fixed`, the number of the trial chooses the variant of the agent."""
 
     waits = False
 
@@ -124,11 +124,11 @@ def _built_in(name: str, options: Mapping[str, str]) -> AgentFactory:
 
 
 def _variant(which: str, options: Mapping[str, str]) -> AgentFactory:
-    policy, _, number = which.partition("/")
+    agent, _, number = which.partition("/")
     known = [name for name, adversary in ADVERSARIES.items() if adversary.variants is not None]
-    if policy not in known or not number.isdecimal():
+    if agent not in known or not number.isdecimal():
         raise BadChoice("variant", which, [f"{name}/NUMBER" for name in known])
-    return BuiltIn(lambda seed: ADVERSARIES[policy].make(int(number)))
+    return BuiltIn(lambda seed: ADVERSARIES[agent].make(int(number)))
 
 
 def _careless(dial: str, options: Mapping[str, str]) -> AgentFactory:
@@ -228,7 +228,7 @@ def _tiny(path: str, options: Mapping[str, str]) -> AgentFactory:
 
 
 AGENT_KINDS = {
-    "variant": AgentKind("POLICY/NUMBER", _variant),
+    "variant": AgentKind("AGENT/NUMBER", _variant),
     "careless": AgentKind("DIAL", _careless),
     "saved": AgentKind("DIR", _saved),
     "openai": AgentKind("MODEL", _openai),
