@@ -92,8 +92,8 @@ BRIEF = "{ticket} asks for a pool car. Please take it to its end as the policies
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Add the case to the company, on the fleet desk, from its facts and without troubles."""
-    world, draw, offices = company.world, streams.at("case"), company.offices
-    requester = world.get(Person, offices["Research Associate"])
+    world, draw, staff = company.world, streams.at("case"), company.staff
+    requester = world.get(Person, staff["Research Associate"])
     reserve, km = draw.pick((100, 150, 200)), draw.between(20, 90) * 10
     policy = add_policy(company, "Pool cars: reserve", RESERVE.format(reserve=reserve), {"reserve": reserve})
     for title, text in POLICIES.items():
@@ -107,7 +107,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         title="Pool car for a trip",
         kind="pool_car",
         desk="fleet",
-        assignee=offices["Fleet Clerk"],
+        assignee=staff["Fleet Clerk"],
         subject="Pool car",
         reference=trip.reference,
         status="open",
@@ -116,7 +116,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         opened=world.now - draw.between(60, 900),
     )
     reference = trip.reference if causes.duplicate else "TRIP-1001"
-    opened, lead = ticket.opened - 3 * DAY, world.get(Person, offices["Fleet Lead"])
+    opened, lead = ticket.opened - 3 * DAY, world.get(Person, staff["Fleet Lead"])
     earlier = copy_ticket(company, ticket, opened=opened, assignee=lead.id, reference=reference)
     tell(world, requester.id, ticket.id, {"destination": "abroad" if causes.abroad else "home"})
     roles = add_decoy_and_blocker(company, ticket, earlier, blocker_kind="vendor_check", reference="TRIP-1002") | {
@@ -125,7 +125,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     roles |= {"car": car.id, "range": car.details["range_metric"], "policy": policy.id, "requester": requester.id}
     roles["form"] = "expense_report"  # this family has no form, but the everyday troubles need one
     brief = BRIEF.format(ticket=ticket.id, lead=lead.name)
-    return Case(ticket.id, offices["Fleet Clerk"], brief, roles)
+    return Case(ticket.id, staff["Fleet Clerk"], brief, roles)
 
 
 def _hire(company: Backdrop) -> None:

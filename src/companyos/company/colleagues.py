@@ -36,9 +36,9 @@ OBJECTION_CODES = frozenset(code for code, _ in OBJECTIONS.values())
 # records and is theirs to sign. Otherwise agents could learn the right ending by sending careless requests.
 RULINGS = frozenset({"below_minimum", "no_budget", "within_limit", "beyond_term", "not_needed", "not_reviewed"})
 
-Fault = tuple[str, str]  # a code and a text; the text names fields and rules, but no values: see ADR 2
-FaultSearch = Subprogram[Fault | None]  # makes calls, and returns the fault of a request or None
-Audit = Callable[[Row, Row], FaultSearch]
+Rejection = tuple[str, str]  # a code and a text; the text names fields and rules, but no values: see ADR 2
+RequestCheck = Subprogram[Rejection | None]  # yields calls, and returns why a request is rejected, or None
+Audit = Callable[[Row, Row], RequestCheck]
 _AUDITS: dict[str, Audit] = {}
 
 
@@ -105,8 +105,8 @@ def review(colleague: Colleague, message: Message) -> Program:
     request = (yield Call("approvalflow", "check_status", {"approval_id": message.about})).data
     if request["status"] != "pending" or request["approver"] != colleague.me.id:
         return
-    fault = (yield from _find_fault(colleague, request)) or _objection(colleague, request)
-    verdict, code, reason = ("rejected", *fault) if fault else ("approved", "signed", "Signed.")
+    rejection = (yield from _find_rejection(colleague, request)) or _objection(colleague, request)
+    verdict, code, reason = ("rejected", *rejection) if rejection else ("approved", "signed", "Signed.")
     decision = {"approval_id": request["id"], "verdict": verdict, "code": code, "reason": reason}
     yield Call("approvalflow", "decide", decision)
 
@@ -173,7 +173,7 @@ _TOPICS_WITHOUT_ANSWER = ("decision", "out_of_office", "queue", "reminder")
 _PROGRAM_OF_TOPIC = {"request": review, "comment": help_out} | dict.fromkeys(_TOPICS_WITHOUT_ANSWER, look_away)
 
 
-def _objection(colleague: Colleague, request: Row) -> Fault | None:
+def _objection(colleague: Colleague, request: Row) -> Rejection | None:
     """Return the colleague's objection to a correct request, unless the agent has already done what it asks for."""
     kind, attachment = colleague.mind.objection, colleague.form(request["type"]).attachment
     applies = (kind == "evidence" and attachment and attachment not in request["data"]) or (
@@ -185,7 +185,7 @@ def _objection(colleague: Colleague, request: Row) -> Fault | None:
     return code, reason.format(attachment=attachment)
 
 
-def _find_fault(colleague: Colleague, request: Row) -> FaultSearch:
+def _find_rejection(colleague: Colleague, request: Row) -> RequestCheck:
     """Return the first thing that is wrong with a request, or None.
 
     The values are checked first, then whether this colleague may sign, and last the rules. So a request with wrong values
@@ -205,18 +205,18 @@ def _find_fault(colleague: Colleague, request: Row) -> FaultSearch:
     if "cost_center" in data and not ticketdesk.same(requester["cost_center"], data["cost_center"]):
         return "wrong_cost_center", "cost_center is not the requester's cost centre in the directory."
     data = data | {"submitted_at": request["submitted_at"]}
-    figure_fault = yield from _wrong_figures(form, data, ticket)
-    if not form.audit or (figure_fault and figure_fault[0] not in RULINGS):
-        audit_fault = None
+    figure_rejection = yield from _wrong_figures(form, data, ticket)
+    if not form.audit or (figure_rejection and figure_rejection[0] not in RULINGS):
+        audit_rejection = None
     else:
-        audit_fault = yield from _AUDITS[form.audit](data, ticket)
-    faults = [fault for fault in (figure_fault, audit_fault) if fault]
-    mismatch = next((fault for fault in faults if fault[0] not in RULINGS), None)
-    return mismatch or (yield from _wrong_authority(colleague, request, ticket, requester)) or next(iter(faults), None)
+        audit_rejection = yield from _AUDITS[form.audit](data, ticket)
+    rejections = [rejection for rejection in (figure_rejection, audit_rejection) if rejection]
+    mismatch = next((rejection for rejection in rejections if rejection[0] not in RULINGS), None)
+    return mismatch or (yield from _wrong_authority(colleague, request, ticket, requester)) or next(iter(rejections), None)
 
 
-def _wrong_authority(colleague: Colleague, request: Row, ticket: Row, requester: Row) -> FaultSearch:
-    """Return the fault that another person has to sign this request, or None.
+def _wrong_authority(colleague: Colleague, request: Row, ticket: Row, requester: Row) -> RequestCheck:
+    """Return the rejection which says that another person has to sign this request, or None.
 
     The holder of the lowest office (job title) whose limit covers the amount signs, or their delegate while they are away.
     """
@@ -244,8 +244,8 @@ def _wrong_authority(colleague: Colleague, request: Row, ticket: Row, requester:
     return None
 
 
-def stale(metric: Row, max_age_days: int, data: Row) -> Fault | None:
-    """Return the fault of a figure that was too old when the request was submitted, or None. Later delays do not count."""
+def stale(metric: Row, max_age_days: int, data: Row) -> Rejection | None:
+    """Return the rejection if a figure was too old when the request was submitted, else None. Later delays do not count."""
     measured, submitted = (datetime.fromisoformat(stamp) for stamp in (metric["measured_at"], data["submitted_at"]))
     if (submitted - measured).days <= max_age_days:
         return None
@@ -263,7 +263,7 @@ def _delegate(absent: Row) -> Subprogram[Row]:
     return delegate
 
 
-def _wrong_figures(form: ApprovalType, data: Row, ticket: Row) -> FaultSearch:
+def _wrong_figures(form: ApprovalType, data: Row, ticket: Row) -> RequestCheck:
     """Return the first value of a request that contradicts the register, its metric or its policy, or None."""
     if not form.same_as_entry and not form.measured:
         return None

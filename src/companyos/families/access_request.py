@@ -116,39 +116,39 @@ class Causes(EverydayTroubles, frozen=True):
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
-    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
+    world, draw, staff = company.world, streams.at("case"), company.staff  # staff: people's ids by job title
     department, other_department = draw.sample(DEPARTMENTS, 2)
-    owner_job, namesake_owner_job = draw.sample(OWNERS, 2)
-    requester = world.get(Person, offices[f"{department} Associate"])
+    owner_title, namesake_owner_title = draw.sample(OWNERS, 2)
+    requester = world.get(Person, staff[f"{department} Associate"])
     if causes.own_people:
-        requester = world.put_at_start(replace(requester, manager=offices[owner_job]))
+        requester = world.put_at_start(replace(requester, manager=staff[owner_title]))
     max_idle_days = draw.pick((45, 60, 90))
     policy = add_access_policies(company, {"most_idle": max_idle_days})
-    world.put_at_start(owner_form(owner_job))
+    world.put_at_start(owner_form(owner_title))
     world.put_at_start(review_form())
     theme = draw.pick(tuple(PERMISSIONS))
     name = f"{company.firms.pop(0).name.split()[0]} {theme}"
     namesake = add_system(
-        company, draw, theme, f"{name} Archive", namesake_owner_job, ("viewer", "clerk", "editor", "auditor")
+        company, draw, theme, f"{name} Archive", namesake_owner_title, ("viewer", "clerk", "editor", "auditor")
     )
-    system = add_system(company, draw, theme, name, owner_job, tuple(ROLE_TEMPLATES))
+    system = add_system(company, draw, theme, name, owner_title, tuple(ROLE_TEMPLATES))
     # The records and people of the case: ids by role. `owner_third` signs if `owner` and `owner_deputy` are away.
     roles = {
         "requester": requester.id,
         "form": OWNER_FORM,
         "policy": policy.id,
         "system": system.entry.id,
-        "owner": offices[owner_job],
-        "owner_deputy": offices[f"Deputy {owner_job}"],
-        "owner_third": offices[f"Aide to the {owner_job}"],
-        "risk": offices["Risk Officer"],
-        "risk_deputy": offices["Deputy Risk Officer"],
-        "risk_third": offices["Aide to the Risk Officer"],
-        "hr_lead": offices["HR Lead"],
+        "owner": staff[owner_title],
+        "owner_deputy": staff[f"Deputy {owner_title}"],
+        "owner_third": staff[f"Aide to the {owner_title}"],
+        "risk": staff["Risk Officer"],
+        "risk_deputy": staff["Deputy Risk Officer"],
+        "risk_third": staff["Aide to the Risk Officer"],
+        "hr_lead": staff["HR Lead"],
     }
     # the access roles of the system, by template
     roles |= {template: role.id for template, role in system.roles.items()}
-    stranger = world.get(Person, offices[f"{other_department} Associate"])
+    stranger = world.get(Person, staff[f"{other_department} Associate"])
     roles |= add_tickets(company, draw, (name, namesake.entry.name), requester, stranger, causes.duplicate)
     roles |= _add_applications(company, draw, system, namesake, stranger, roles, causes)
     bounds = (max_idle_days + 1, 240) if causes.idle else (0, max_idle_days)
@@ -156,9 +156,9 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     set_metric(world, roles["idle"], idle)
     need = draw_need(streams.at("need", causes.need), system, causes.need)
     tell(world, requester.id, roles["ticket"], {"need": need})
-    manager = world.get(Person, offices["Access Manager"])
+    manager = world.get(Person, staff["Access Manager"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], system=name, manager=manager.name)
-    return Case(roles["ticket"], offices["Access Analyst"], brief, roles)
+    return Case(roles["ticket"], staff["Access Analyst"], brief, roles)
 
 
 def _add_applications(
@@ -384,7 +384,7 @@ def _conflicting_role(roles: Catalogue, right_id: str, held_ids: list[str]) -> m
     return None
 
 
-def _signed(notes: AccessNotes, owner_job: str, right_role: moves.Shown, answer: moves.Shown) -> moves.Move[moves.Shown]:
+def _signed(notes: AccessNotes, owner_title: str, right_role: moves.Shown, answer: moves.Shown) -> moves.Move[moves.Shown]:
     """Return an approved request for the right role, and link it to the ticket.
 
     The owner of the system signs; if the owner is the requester's manager, the Risk Officer does.
@@ -392,7 +392,7 @@ def _signed(notes: AccessNotes, owner_job: str, right_role: moves.Shown, answer:
     ticket, application = notes.ticket, notes.application
     yield from notes.read_rule("signing")
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
-    form, approver = OWNER_FORM, (yield from moves.read("datahub.get_approver", role=owner_job))
+    form, approver = OWNER_FORM, (yield from moves.read("datahub.get_approver", role=owner_title))
     if requester["manager"] == approver["id"]:
         form, approver = REVIEW_FORM, (yield from moves.read("datahub.get_approver", role="Risk Officer"))
     if form in notes.approved:

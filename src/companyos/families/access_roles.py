@@ -178,7 +178,7 @@ def add_tickets(
         title=f"Access to {systems[0]}",
         kind=KIND,
         desk="access",
-        assignee=company.offices["Access Analyst"],
+        assignee=company.staff["Access Analyst"],
         subject=systems[0],
         reference=reference,
         status="open",
@@ -194,7 +194,7 @@ def add_tickets(
         reference=reference if duplicate else stranger_reference,
         requester=stranger.id,
         status=draw.pick(("open", "in_progress")),
-        assignee=company.offices["Access Manager"],
+        assignee=company.staff["Access Manager"],
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )
     decoy_system = f"{company.firms.pop(0).name.split()[0]} {draw.pick(tuple(PERMISSIONS))}"

@@ -3,13 +3,14 @@
 The policies say everything that an agent has to know. Each has at most 80 words.
 """
 
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from companyos.company import ApprovalType, Person, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import FaultSearch, audits, stated
+from companyos.company.colleagues import RequestCheck, audits, stated
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
@@ -17,7 +18,7 @@ KIND = "access_request"  # the kind of the tickets
 OWNER_FORM = "access_request"
 REVIEW_FORM = "access_review"
 AUDIT = "access_request"  # the audit of both forms
-OWNERS = ("CTO", "HR Lead", "Procurement Lead")  # the jobs whose holders can own a system
+OWNERS = ("CTO", "HR Lead", "Procurement Lead")  # job titles; each of these people can own a system
 
 # -- policies ----------------------------------------------------------------------------------------------------------
 
@@ -91,24 +92,23 @@ BRIEFS = (
 
 def hire(company: Backdrop) -> None:
     """Add the access desk and the Risk Officer. Everybody who may sign gets a delegate, who has a delegate as well."""
-    for job, department, desk, manager, limit, delegate in (
+    for job_title, department, desk, manager, signing_limit, delegate in (
         ("Access Manager", "Security", "access", "CTO", None, None),
         ("Access Analyst", "Security", "access", "Access Manager", None, None),
         ("Risk Officer", "Compliance", "compliance", "CEO", 5000, None),
     ):
-        add_person(company, job, department, desk, manager, limit, delegate)
-    for signing_job in (*OWNERS, "Risk Officer"):
-        holder = company.world.get(Person, company.offices[signing_job])
-        add_person(company, f"Aide to the {signing_job}", holder.department, holder.desk, signing_job, 1000)
-        deputy = add_person(
-            company, f"Deputy {signing_job}", holder.department, holder.desk, signing_job, 3000, f"Aide to the {signing_job}"
-        )
+        add_person(company, job_title, department, desk, manager, signing_limit, delegate)
+    for job_title in (*OWNERS, "Risk Officer"):
+        holder, aide = company.world.get(Person, company.staff[job_title]), f"Aide to the {job_title}"
+        add_colleague = partial(add_person, company, department=holder.department, desk=holder.desk, manager=job_title)
+        add_colleague(aide, signing_limit=1000)
+        deputy = add_colleague(f"Deputy {job_title}", signing_limit=3000, delegate=aide)
         company.world.put_at_start(replace(holder, delegate=deputy.id))
 
 
-def owner_form(owner: str) -> ApprovalType:
-    """Return the form that the owner of the system signs."""
-    return _form(OWNER_FORM, "Access request", "the system's owner", owner)
+def owner_form(job_title: str) -> ApprovalType:
+    """Return the form that the owner of the system, who has this job title, signs."""
+    return _form(OWNER_FORM, "Access request", "the system's owner", job_title)
 
 
 def review_form() -> ApprovalType:
@@ -116,19 +116,19 @@ def review_form() -> ApprovalType:
     return _form(REVIEW_FORM, "Access request, signed independently", "the Risk Officer", "Risk Officer")
 
 
-def _form(form: str, title: str, signer_text: str, job: str) -> ApprovalType:
-    """Return a form that the holder of a job signs. `signer_text` is how agents are told who that is."""
+def _form(form_id: str, title: str, signer_text: str, job_title: str) -> ApprovalType:
+    """Return a form that the person with this job title signs. `signer_text` is how agents are told who that is."""
     return ApprovalType(
-        id=form,
+        id=form_id,
         title=title,
         required=("ticket_id", "subject", "reference", "account", "role", "need"),
         optional=("mandate", "case_no"),
         decided_by=f"{signer_text}; values as on the ticket, in the application and as the requester stated them",
-        offices=(job,),
+        offices=(job_title,),
         same_as_ticket={"subject": "subject", "reference": "reference"},
         same_as_entry={"account": "account", "mandate": "mandate", "case_no": "case_no"},
         attachment="mandate",
-        about=KIND,
+        about=KIND,  # the kind of its tickets, which is not the id of the review form
         audit=AUDIT,
     )
 
@@ -137,7 +137,7 @@ Fields = dict[str, Any]  # a form or a record: its fields by name
 
 
 @audits(AUDIT)
-def audit_access(form_data: Fields, ticket: Fields) -> FaultSearch:
+def audit_access(form_data: Fields, ticket: Fields) -> RequestCheck:
     """Check that the role belongs to the system and the need is as stated. Approvers do not check if the role is right."""
     application = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     system = (yield Call("datahub", "get_entry", {"entry_id": application["system"]})).data

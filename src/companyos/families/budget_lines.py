@@ -186,7 +186,7 @@ def add_books(company: Backdrop, draw: Draw, lines: BudgetLines, opened: int, st
                     name=f"Books of {line.details['ledger']}",
                     reference=quarter,
                     status=status if role == "books" else any_status,
-                    details={"keeper": company.offices[draw.pick(("Finance Clerk", "Ledger Clerk"))]},
+                    details={"keeper": company.staff[draw.pick(("Finance Clerk", "Ledger Clerk"))]},
                 )
             )
     return books
@@ -213,7 +213,7 @@ def add_tickets(
         title=f"Move money to {lines.receiver.name}",
         kind=KIND,
         desk="finance",
-        assignee=company.offices["Budget Analyst"],
+        assignee=company.staff["Budget Analyst"],
         subject=lines.receiver.name,
         reference=transfer.reference,
         amount=int(transfer.details["amount"]),
@@ -225,7 +225,7 @@ def add_tickets(
         title=f"Reserve for {lines.receiver.name}",
         reference=(transfer if duplicate else other_transfer).reference,
         status=draw.pick(("open", "in_progress")),
-        assignee=company.offices["Budget Manager"],
+        assignee=company.staff["Budget Manager"],
         opened=opened - draw.between(3, 30) * DAY,
     )
     return add_decoy_and_blocker(

@@ -7,13 +7,14 @@ from typing import Any
 
 from companyos.company import ApprovalType, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import FaultSearch, audits, stale
+from companyos.company.colleagues import RequestCheck, audits, stale
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
 KIND = "budget_transfer"  # the kind of the tickets
 GIVING, TAKING = "budget_giving", "budget_taking"  # the forms that the owners of the two lines sign, in this order
-# The values of the form's field `cleared_by`: the owners alone, or a job whose holder signs a form (the value) first.
+# The values of the form's field `cleared_by`: `OWNERS` if the owners sign alone, or the job title of the person who signs
+# first. `CLEARANCES` has that person's form.
 OWNERS = "owners"
 CLEARANCES = {"Finance Controller": "budget_clearance", "CFO": "budget_exception"}
 
@@ -96,8 +97,12 @@ BRIEFS = (
 
 def hire(company: Backdrop) -> None:
     """Add the budget desk and a second keeper of books."""
-    for role, manager in (("Budget Manager", "CFO"), ("Budget Analyst", "Budget Manager"), ("Ledger Clerk", "Treasurer")):
-        add_person(company, role, "Finance", "finance", manager)
+    for job_title, manager in (
+        ("Budget Manager", "CFO"),
+        ("Budget Analyst", "Budget Manager"),
+        ("Ledger Clerk", "Treasurer"),
+    ):
+        add_person(company, job_title, "Finance", "finance", manager)
 
 
 _SHARED_FIELDS = ("ticket_id", "subject", "reference", "euros", "giver", "receiver")
@@ -120,7 +125,7 @@ def transfer_forms(giving: str) -> tuple[ApprovalType, ...]:
             same_as_entry=_AS_IN_REGISTER,
             attachment="memo",
             audit=GIVING,
-            about=KIND,
+            about=KIND,  # the kind of its tickets, which is not the form's id
         ),
         ApprovalType(
             id=TAKING,
@@ -133,38 +138,39 @@ def transfer_forms(giving: str) -> tuple[ApprovalType, ...]:
             same_as_entry=_AS_IN_REGISTER,
             attachment="memo",
             audit=TAKING,
-            about=KIND,
+            about=KIND,  # the kind of its tickets, which is not the form's id
         ),
         *(
             ApprovalType(
                 id=form,
-                title=f"Budget transfer: clearance by the {job}",
+                title=f"Budget transfer: clearance by the {job_title}",
                 required=_SHARED_FIELDS,
                 optional=(),
-                decided_by=f"the {job}; values as on the ticket and in the register",
-                offices=(job,),
+                decided_by=f"the {job_title}; values as on the ticket and in the register",
+                offices=(job_title,),
                 same_as_ticket=_AS_ON_TICKET,
                 same_as_entry=_AS_IN_REGISTER,
-                about=KIND,
+                about=KIND,  # the kind of its tickets, which is not the form's id
             )
-            for job, form in CLEARANCES.items()
+            for job_title, form in CLEARANCES.items()
         ),
     )
 
 
 # -- audits: what approvers check besides the form ---------------------------------------------------------------------
+# An audit yields calls, gets their replies, and returns why it rejects a request (code and text), or None.
 
 Fields = dict[str, Any]  # a form or a record: its fields by name
 
 
 @audits(GIVING)
-def audit_giving(form_data: Fields, ticket: Fields) -> FaultSearch:
+def audit_giving(form_data: Fields, ticket: Fields) -> RequestCheck:
     """Check the figures and the clearance that a request names. Approvers do not check if these suffice."""
     cleared_by = str(form_data["cleared_by"])
     if cleared_by in CLEARANCES:
-        fault = yield from _signature_before("clearance", CLEARANCES[cleared_by], form_data, ticket)
-        if fault:
-            return fault
+        rejection = yield from _signature_before("clearance", CLEARANCES[cleared_by], form_data, ticket)
+        if rejection:
+            return rejection
     elif cleared_by != OWNERS or "clearance" in form_data:
         return "mismatch", f"cleared_by is {OWNERS}, or the office whose signed request clearance names."
     listed = (yield Call("datahub", "search_register", {"query": str(form_data["giver"])})).data["rows"]
@@ -182,13 +188,13 @@ def audit_giving(form_data: Fields, ticket: Fields) -> FaultSearch:
 
 
 @audits(TAKING)
-def audit_taking(form_data: Fields, ticket: Fields) -> FaultSearch:
+def audit_taking(form_data: Fields, ticket: Fields) -> RequestCheck:
     """Check that the giver has signed."""
     return (yield from _signature_before("giving", GIVING, form_data, ticket))
 
 
-def _signature_before(field: str, form: str, form_data: Fields, ticket: Fields) -> FaultSearch:
-    """Return a fault unless this field of a request names an approved request of the form `form` for the ticket."""
+def _signature_before(field: str, form: str, form_data: Fields, ticket: Fields) -> RequestCheck:
+    """Return a rejection unless this field of a request names an approved request of the form `form` for the ticket."""
     reply = yield Call("approvalflow", "check_status", {"approval_id": str(form_data.get(field))})
     is_approved = reply.ok and (reply.data["type"], reply.data["status"]) == (form, "approved")
     if not is_approved or reply.data["data"]["ticket_id"] != ticket["id"]:

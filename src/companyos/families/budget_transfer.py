@@ -124,9 +124,9 @@ class Causes(EverydayTroubles, frozen=True):
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
-    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
+    world, draw, staff = company.world, streams.at("case"), company.staff  # staff: people's ids by job title
     receiving, giving = draw.sample(DEPARTMENTS, 2)
-    requester = world.get(Person, offices[f"{receiving} Associate"])
+    requester = world.get(Person, staff[f"{receiving} Associate"])
     amounts = draw_amounts(draw)
     limits = add_budget_policies(company, amounts.limits)
     for form in transfer_forms(giving):
@@ -147,22 +147,22 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "form": GIVING,
         "model": transfers["past_other"].id,  # an unrelated entry of the same kind
         "policy": limits.id,
-        "cfo": offices["CFO"],
-        "controller": offices["Finance Controller"],
-        "ceo": offices["CEO"],
+        "cfo": staff["CFO"],
+        "controller": staff["Finance Controller"],
+        "ceo": staff["CEO"],
         "keeper": books["books"].details["keeper"],
     }
     for side, department in (("giving", giving), ("taking", receiving)):
-        roles[f"{side}_owner"] = offices[f"Head of {department}"]
-        roles[f"{side}_deputy"] = offices[f"Deputy Head of {department}"]
-        roles[f"{side}_third"] = offices[f"{department} Manager"]
+        roles[f"{side}_owner"] = staff[f"Head of {department}"]
+        roles[f"{side}_deputy"] = staff[f"Deputy Head of {department}"]
+        roles[f"{side}_third"] = staff[f"{department} Manager"]
     for figure in ("spent", "committed"):
         raise_figure(company, roles[figure], figure, getattr(causes, figure), amounts.amount)
     roles |= add_tickets(company, draw, lines, transfers, requester, opened, causes.duplicate)
-    manager = world.get(Person, offices["Budget Manager"])
+    manager = world.get(Person, staff["Budget Manager"])
     brief_values = {"giver": lines.giver.name, "receiver": lines.receiver.name, "manager": manager.name}
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], **brief_values)
-    return Case(roles["ticket"], offices["Budget Analyst"], brief, roles)
+    return Case(roles["ticket"], staff["Budget Analyst"], brief, roles)
 
 
 # -- judge -------------------------------------------------------------------------------------------------------------

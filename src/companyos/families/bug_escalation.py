@@ -117,8 +117,8 @@ def _culprit(causes: Causes) -> str | None:
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
-    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
-    requester = world.get(Person, offices[f"{draw.pick(DEPARTMENTS)} Associate"])
+    world, draw, staff = company.world, streams.at("case"), company.staff  # staff: people's ids by job title
+    requester = world.get(Person, staff[f"{draw.pick(DEPARTMENTS)} Associate"])
     lowest = draw.pick((15, 18, 21))
     terms = {
         "limit_tier_1": lowest,
@@ -136,12 +136,12 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "entry": services["front"].id,  # what the ticket is about
         "form": FORM,
         "policy": policy.id,
-        "support_lead": offices["Support Lead"],
-        "vendor_lead": offices["Vendor Desk Lead"],
-        "cto": offices["CTO"],
-        "platform_lead": offices["Platform Lead"],
-        "platform_deputy": offices["Platform Deputy"],
-        "stand_in": offices["Duty Engineer"],  # the delegate of all engineers on call
+        "support_lead": staff["Support Lead"],
+        "vendor_lead": staff["Vendor Desk Lead"],
+        "cto": staff["CTO"],
+        "platform_lead": staff["Platform Lead"],
+        "platform_deputy": staff["Platform Deputy"],
+        "stand_in": staff["Duty Engineer"],  # the delegate of all engineers on call
     }
     for place in CHAIN:
         details = services[place].details
@@ -152,9 +152,9 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         }
     roles |= _add_tickets(company, draw, services, requester, causes)
     tell(world, requester.id, roles["ticket"], {"customers": causes.customers})
-    lead = world.get(Person, offices["Support Lead"])
+    lead = world.get(Person, staff["Support Lead"])
     brief_values = {"ticket": roles["ticket"], "service": services["front"].name, "lead": lead.name}
-    return Case(roles["ticket"], offices["Support Engineer"], one_line(draw.pick(BRIEFS)).format(**brief_values), roles)
+    return Case(roles["ticket"], staff["Support Engineer"], one_line(draw.pick(BRIEFS)).format(**brief_values), roles)
 
 
 def _add_tickets(
@@ -169,7 +169,7 @@ def _add_tickets(
         title=f"Errors in {front.name}",
         kind=FORM,
         desk="engineering",
-        assignee=company.offices["Support Lead"],
+        assignee=company.staff["Support Lead"],
         subject=front.name,
         reference=front.reference,
     )
@@ -181,7 +181,7 @@ def _add_tickets(
         title=symptom,
         subject=symptom,
         reference=earlier_service.reference,
-        requester=company.offices[f"{draw.pick(DEPARTMENTS)} Manager"],
+        requester=company.staff[f"{draw.pick(DEPARTMENTS)} Manager"],
         status=draw.pick(("open", "in_progress")),
         opened=ticket.opened - draw.between(1, 9) * DAY,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from companyos.company import ApprovalType, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import FaultSearch, audits, stale
+from companyos.company.colleagues import RequestCheck, audits, stale
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_policy
 
@@ -92,7 +92,7 @@ def escalation_form() -> ApprovalType:
 
 
 @audits(FORM)
-def audit_escalation(form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+def audit_escalation(form_data: dict[str, Any], ticket: dict[str, Any]) -> RequestCheck:
     """Compare a request with the service that it names. Approvers do not check whether it is the right service."""
     if not ticket["verified"]:
         return "not_verified", f"{ticket['id']} is not verified."

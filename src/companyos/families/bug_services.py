@@ -34,15 +34,15 @@ class ServiceConditions(Struct, frozen=True):
 def add_engineers(company: Backdrop) -> list[str]:
     """Add the engineering staff. Return the engineers on call; the Duty Engineer is their delegate."""
     world = company.world
-    staff = partial(add_person, company, department="Engineering", desk="engineering")
-    staff("Support Lead", manager="CTO")
-    staff("Platform Deputy", manager="CTO", limit=1000)
-    staff("Platform Lead", manager="CTO", limit=3000, delegate="Platform Deputy")
-    cto = world.get(Person, company.offices["CTO"])
-    world.put_at_start(replace(cto, delegate=company.offices["Platform Lead"]))
-    staff("Duty Engineer", manager="Platform Lead")
+    add_engineer = partial(add_person, company, department="Engineering", desk="engineering")
+    add_engineer("Support Lead", manager="CTO")
+    add_engineer("Platform Deputy", manager="CTO", signing_limit=1000)
+    add_engineer("Platform Lead", manager="CTO", signing_limit=3000, delegate="Platform Deputy")
+    cto = world.get(Person, company.staff["CTO"])
+    world.put_at_start(replace(cto, delegate=company.staff["Platform Lead"]))
+    add_engineer("Duty Engineer", manager="Platform Lead")
     teams = ("Storefront", "Payments", "Data", "Network")
-    return [staff(f"{team} Engineer", manager="Platform Lead", delegate="Duty Engineer").id for team in teams]
+    return [add_engineer(f"{team} Engineer", manager="Platform Lead", delegate="Duty Engineer").id for team in teams]
 
 
 def add_services(company: Backdrop, draw: Draw, terms: dict[str, int], conditions: ServiceConditions) -> dict[str, Entry]:

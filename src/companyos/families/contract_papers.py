@@ -74,7 +74,7 @@ def add_tickets(company: Backdrop, draw: Draw, deal: ContractDeal, requester: Pe
         title=f"Renewal of {deal.name}",
         kind=KIND,
         desk="contracts",
-        assignee=company.offices["Contracts Analyst"],
+        assignee=company.staff["Contracts Analyst"],
         subject=deal.name,
         reference=deal.reference,
         status="open",
@@ -89,7 +89,7 @@ def add_tickets(company: Backdrop, draw: Draw, deal: ContractDeal, requester: Pe
         subject=deal.namesake,
         reference=deal.reference if duplicate else deal.namesake_reference,
         status=draw.pick(("open", "in_progress")),
-        assignee=company.offices["Contracts Manager"],
+        assignee=company.staff["Contracts Manager"],
         amount=draw.between(40, 600) * 100,
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )

@@ -134,9 +134,9 @@ class Causes(EverydayTroubles, frozen=True):
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
-    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
+    world, draw, staff = company.world, streams.at("case"), company.staff  # staff: people's ids by job title
     department = draw.pick(DEPARTMENTS)
-    requester = world.get(Person, offices[f"{department} Associate"])
+    requester = world.get(Person, staff[f"{department} Associate"])
     minimum = draw.pick((40, 50, 60))
     policy = add_contract_policies(company, {"minimum_usage": minimum})
     world.put_at_start(renewal_form())
@@ -147,20 +147,20 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "requester": requester.id,
         "form": RENEWAL_FORM,
         "policy": policy.id,
-        "head": offices[f"Head of {department}"],
-        "ceo": offices["CEO"],
-        "compliance": offices["Compliance Officer"],
-        "lawyer": offices[LAWYER],
-        "officer": offices[OFFICER],
-        "lead": offices["Procurement Lead"],
-        "lead_deputy": offices["Deputy Procurement Lead"],
-        "lead_third": offices["Contracts Manager"],
-        "counsel": offices["Legal Counsel"],
-        "counsel_deputy": offices["Deputy Legal Counsel"],
-        "counsel_third": offices["Associate Counsel"],
-        "cfo": offices["CFO"],
-        "controller": offices["Finance Controller"],
-        "treasurer": offices["Treasurer"],
+        "head": staff[f"Head of {department}"],
+        "ceo": staff["CEO"],
+        "compliance": staff["Compliance Officer"],
+        "lawyer": staff[LAWYER],
+        "officer": staff[OFFICER],
+        "lead": staff["Procurement Lead"],
+        "lead_deputy": staff["Deputy Procurement Lead"],
+        "lead_third": staff["Contracts Manager"],
+        "counsel": staff["Legal Counsel"],
+        "counsel_deputy": staff["Deputy Legal Counsel"],
+        "counsel_third": staff["Associate Counsel"],
+        "cfo": staff["CFO"],
+        "controller": staff["Finance Controller"],
+        "treasurer": staff["Treasurer"],
     }
     roles |= add_tickets(company, draw, deal, requester, causes.duplicate)
     roles |= _add_papers(company, draw, deal, roles, causes)
@@ -169,7 +169,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     set_metric(world, roles["usage"], usage)
     manager = world.get(Person, roles["lead_third"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], contract=deal.name, manager=manager.name)
-    return Case(roles["ticket"], offices["Contracts Analyst"], brief, roles)
+    return Case(roles["ticket"], staff["Contracts Analyst"], brief, roles)
 
 
 def _add_papers(company: Backdrop, draw: Draw, deal: ContractDeal, roles: dict[str, str], causes: Causes) -> dict[str, str]:
@@ -275,10 +275,10 @@ class ContractNotes(CaseNotes, frozen=True):
     contract: moves.Shown
     amendment: str  # the id of the signed amendment
 
-    def statement(self, job: str) -> moves.Move[moves.Shown]:
-        """Return the comment in which the holder of a job states what only they know."""
-        person = yield from moves.read("datahub.get_approver", role=job)
-        name = STATEMENTS[job]
+    def statement(self, job_title: str) -> moves.Move[moves.Shown]:
+        """Return the comment in which the person with this job title states what only they know."""
+        person = yield from moves.read("datahub.get_approver", role=job_title)
+        name = STATEMENTS[job_title]
         return (yield from moves.ask_person(self.ticket["id"], person["id"], name, f"Could you state {name}, please?"))
 
 
@@ -375,7 +375,9 @@ def _terms_that_apply(notes: ContractNotes, legal_comment: moves.Shown) -> moves
     return amendment if days_waited <= int(amendment["open_days"]) else notes.contract
 
 
-def _signed(notes: ContractNotes, form: str, job: str, terms: moves.Shown, usage: moves.Shown) -> moves.Move[moves.Shown]:
+def _signed(
+    notes: ContractNotes, form: str, job_title: str, terms: moves.Shown, usage: moves.Shown
+) -> moves.Move[moves.Shown]:
     """Return an approved request that names these terms, and link it to the ticket."""
     ticket, contract = notes.ticket, notes.contract
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
@@ -384,7 +386,7 @@ def _signed(notes: ContractNotes, form: str, job: str, terms: moves.Shown, usage
     if form in notes.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
     else:
-        approver = yield from moves.read("datahub.get_approver", role=job)
+        approver = yield from moves.read("datahub.get_approver", role=job_title)
         form_data = {
             "ticket_id": ticket["id"],
             "subject": ticket["subject"],

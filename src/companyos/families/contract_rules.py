@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from companyos.company import ApprovalType, Person, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import FaultSearch, audits, history
+from companyos.company.colleagues import RequestCheck, audits, history
 from companyos.core.calls import Call, Reply
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
@@ -90,12 +90,12 @@ BRIEFS = (
 # -- people and forms --------------------------------------------------------------------------------------------------
 
 LAWYER, OFFICER = "Contracts Lawyer", "Budget Officer"
-STATEMENTS = {LAWYER: "countersigned", OFFICER: "committed"}  # by job: the fact that its holder states on the ticket
+STATEMENTS = {LAWYER: "countersigned", OFFICER: "committed"}  # by job title: the fact that this person states on the ticket
 
 
 def hire(company: Backdrop) -> None:
     """Add the contracts desk, the lawyers and the Budget Officer. Those who sign have delegates, who have delegates."""
-    for job, department, desk, manager, limit, delegate in (
+    for job_title, department, desk, manager, signing_limit, delegate in (
         ("Contracts Analyst", "Procurement", "contracts", "Procurement Lead", None, None),
         ("Contracts Manager", "Procurement", "contracts", "Procurement Lead", 1000, None),
         ("Deputy Procurement Lead", "Procurement", "procurement", "Procurement Lead", 3000, "Contracts Manager"),
@@ -105,10 +105,10 @@ def hire(company: Backdrop) -> None:
         ("Deputy Legal Counsel", "Legal", "legal", "Legal Counsel", 3000, "Associate Counsel"),
         (OFFICER, "Finance", "finance", "Finance Controller", None, None),
     ):
-        add_person(company, job, department, desk, manager, limit, delegate)
-    for signing_job in ("Procurement Lead", "Legal Counsel"):
-        holder = company.world.get(Person, company.offices[signing_job])
-        company.world.put_at_start(replace(holder, delegate=company.offices[f"Deputy {signing_job}"]))
+        add_person(company, job_title, department, desk, manager, signing_limit, delegate)
+    for job_title in ("Procurement Lead", "Legal Counsel"):
+        holder = company.world.get(Person, company.staff[job_title])
+        company.world.put_at_start(replace(holder, delegate=company.staff[f"Deputy {job_title}"]))
 
 
 def renewal_form() -> ApprovalType:
@@ -140,34 +140,35 @@ def notice_form() -> ApprovalType:
         same_as_ticket={"subject": "subject", "reference": "reference"},
         same_as_entry={"file_no": "file_no", "renews_on": "renews_on"},
         attachment="file_no",
-        about=KIND,
+        about=KIND,  # the kind of its tickets, which is not the form's id
         audit=NOTICE_FORM,
     )
 
 
 # -- audits: what approvers check besides the form ---------------------------------------------------------------------
+# An audit yields calls, gets their replies, and returns why it rejects a request (code and text), or None.
 
 Fields = dict[str, Any]  # a form or a record: its fields by name
 
 
 @audits(RENEWAL_FORM)
-def audit_renewal(form_data: Fields, ticket: Fields) -> FaultSearch:
+def audit_renewal(form_data: Fields, ticket: Fields) -> RequestCheck:
     """Check that both departments have stated their facts, and that the amount is that of the terms."""
     return (yield from _unstated(ticket, LAWYER, OFFICER)) or (yield from _wrong_terms(form_data, ticket, "amount"))
 
 
 @audits(NOTICE_FORM)
-def audit_notice(form_data: Fields, ticket: Fields) -> FaultSearch:
+def audit_notice(form_data: Fields, ticket: Fields) -> RequestCheck:
     """Check that Legal has stated its fact, and that the notice period is that of the terms. Nobody checks the dates."""
     return (yield from _unstated(ticket, LAWYER)) or (yield from _wrong_terms(form_data, ticket, "notice_days"))
 
 
-def _unstated(ticket: Fields, *jobs: str) -> FaultSearch:
-    """Return a fault if the holder of one of these jobs has not stated their fact on the ticket, else None."""
-    for job in jobs:
-        person_id = (yield Call("datahub", "get_approver", {"role": job})).data["id"]
-        if (person_id, STATEMENTS[job]) not in (yield from _stated(ticket)):
-            return "not_stated", f"The {job} has not stated {STATEMENTS[job]} on {ticket['id']}."
+def _unstated(ticket: Fields, *job_titles: str) -> RequestCheck:
+    """Return a rejection if one of the people with these job titles has not stated their fact on the ticket, else None."""
+    for job_title in job_titles:
+        person_id = (yield Call("datahub", "get_approver", {"role": job_title})).data["id"]
+        if (person_id, STATEMENTS[job_title]) not in (yield from _stated(ticket)):
+            return "not_stated", f"The {job_title} has not stated {STATEMENTS[job_title]} on {ticket['id']}."
     return None
 
 
@@ -176,8 +177,8 @@ def _stated(ticket: Fields) -> Generator[Call, Reply, set[tuple[str, str]]]:
     return {(event["author"], name) for event in (yield from history(ticket["id"])) for name in event}
 
 
-def _wrong_terms(form_data: Fields, ticket: Fields, field: str) -> FaultSearch:
-    """Return a fault if `terms` names no paper of the contract, or if this field differs from that paper, else None."""
+def _wrong_terms(form_data: Fields, ticket: Fields, field: str) -> RequestCheck:
+    """Return a rejection if `terms` names no paper of the contract, or if this field differs from that paper, else None."""
     reply = yield Call("datahub", "get_entry", {"entry_id": str(form_data["terms"])})
     if not reply.ok or reply.data["reference"].split("/")[0] != ticket["reference"]:
         return "wrong_terms", "terms names no paper of this contract."

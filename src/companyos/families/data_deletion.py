@@ -109,8 +109,8 @@ class Causes(EverydayTroubles, frozen=True):
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
-    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
-    requester = world.get(Person, offices[f"{draw.pick(DEPARTMENTS)} Associate"])
+    world, draw, staff = company.world, streams.at("case"), company.staff  # staff: people's ids by job title
+    requester = world.get(Person, staff[f"{draw.pick(DEPARTMENTS)} Associate"])
     proven_from = draw.pick((80, 85, 90))
     identity_terms = {
         "proven_from": proven_from,
@@ -129,12 +129,12 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "identity": customer.details["identity_metric"],
         "form": FORM,
         "policy": identity_policy.id,
-        "officer": offices[OFFICER],
-        "deputy": offices[f"Deputy {OFFICER}"],
-        "third_officer": offices["Privacy Manager"],
-        "counsel": offices[LEGAL],
-        "steward": offices[STEWARD],
-        "regulator": offices["Compliance Officer"],
+        "officer": staff[OFFICER],
+        "deputy": staff[f"Deputy {OFFICER}"],
+        "third_officer": staff["Privacy Manager"],
+        "counsel": staff[LEGAL],
+        "steward": staff[STEWARD],
+        "regulator": staff["Compliance Officer"],
     }
     _set_identity(world, roles["identity"], identity_terms, causes)
     roles |= add_tickets(company, draw, customer, namesake, requester, causes.duplicate)
@@ -142,7 +142,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     _tell_colleagues(world, roles, draw.pick(HOLDING_ROLES), causes)
     manager = world.get(Person, roles["third_officer"])
     brief_values = {"ticket": roles["ticket"], "customer": customer.name, "manager": manager.name}
-    return Case(roles["ticket"], offices["Privacy Analyst"], one_line(draw.pick(BRIEFS)).format(**brief_values), roles)
+    return Case(roles["ticket"], staff["Privacy Analyst"], one_line(draw.pick(BRIEFS)).format(**brief_values), roles)
 
 
 def _set_identity(world: World, metric: str, terms: dict[str, int], causes: Causes) -> None:
@@ -285,9 +285,9 @@ class DeletionNotes(CaseNotes, frozen=True):
     customer: moves.Shown
     holdings: list[str]  # ids
 
-    def statement(self, job: str, name: str, text: str) -> moves.Move[moves.Shown]:
-        """Return the comment in which the holder of a job states a fact with this name. `text` asks for it."""
-        person = yield from moves.read("datahub.get_approver", role=job)
+    def statement(self, job_title: str, name: str, text: str) -> moves.Move[moves.Shown]:
+        """Return the comment in which the person with this job title states a fact with this name. `text` asks for it."""
+        person = yield from moves.read("datahub.get_approver", role=job_title)
         return (yield from moves.ask_person(self.ticket["id"], person["id"], name, text))
 
     def ask_legal(self) -> moves.Move[moves.Shown]:

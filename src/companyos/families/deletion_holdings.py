@@ -1,6 +1,6 @@
 """The records of a data deletion: two customers with similar names, the data that is held on them, and the tickets.
 
-`company.world.put_at_start` adds a record to the start state. `company.offices` has people's ids by job title.
+`company.world.put_at_start` adds a record to the start state. `company.staff` has people's ids by job title.
 """
 
 from typing import NamedTuple
@@ -146,7 +146,7 @@ def add_tickets(
         title=f"Erase {customer.name}",
         kind=KIND,
         desk="privacy",
-        assignee=company.offices["Privacy Analyst"],
+        assignee=company.staff["Privacy Analyst"],
         subject=customer.name,
         reference=customer.reference,
     )
@@ -157,7 +157,7 @@ def add_tickets(
         subject=namesake.name,
         reference=customer.reference if duplicate else namesake.reference,
         status=draw.pick(("open", "in_progress")),
-        assignee=company.offices["Privacy Manager"],
+        assignee=company.staff["Privacy Manager"],
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )
     return add_decoy_and_blocker(

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from companyos.company import ApprovalType, Person, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import FaultSearch, audits, stated
+from companyos.company.colleagues import RequestCheck, audits, stated
 from companyos.core.calls import Call, Reply
 from companyos.families.deletion_holdings import CATEGORIES, KIND
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
 FORM = KIND  # the only form of this family
-LEGAL, STEWARD, OFFICER = "Legal Counsel", "Data Steward", "Data Protection Officer"  # jobs
+LEGAL, STEWARD, OFFICER = "Legal Counsel", "Data Steward", "Data Protection Officer"  # job titles
 
 # -- policies ----------------------------------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ BRIEFS = (
 
 def hire(company: Backdrop) -> None:
     """Add the privacy desk, the Data Protection Officer with two delegates, the Legal Counsel and the Data Steward."""
-    for job, department, desk, manager, limit, delegate in (
+    for job_title, department, desk, manager, signing_limit, delegate in (
         (OFFICER, "Compliance", "privacy", "CEO", 5000, None),
         ("Privacy Manager", "Compliance", "privacy", OFFICER, 1000, None),
         ("Privacy Analyst", "Compliance", "privacy", "Privacy Manager", None, None),
@@ -111,9 +111,9 @@ def hire(company: Backdrop) -> None:
         (LEGAL, "Legal", "legal", "CEO", 5000, None),
         (STEWARD, "Engineering", "engineering", "CTO", None, None),
     ):
-        add_person(company, job, department, desk, manager, limit, delegate)
-    officer = company.world.get(Person, company.offices[OFFICER])
-    company.world.put_at_start(replace(officer, delegate=company.offices[f"Deputy {OFFICER}"]))
+        add_person(company, job_title, department, desk, manager, signing_limit, delegate)
+    officer = company.world.get(Person, company.staff[OFFICER])
+    company.world.put_at_start(replace(officer, delegate=company.staff[f"Deputy {OFFICER}"]))
 
 
 def deletion_form() -> ApprovalType:
@@ -134,12 +134,13 @@ def deletion_form() -> ApprovalType:
 
 
 # -- audits: what approvers check besides the form ---------------------------------------------------------------------
+# An audit yields calls, gets their replies, and returns why it rejects a request (code and text), or None.
 
 Fields = dict[str, Any]  # a form or a record: its fields by name
 
 
 @audits(FORM)
-def audit(form_data: Fields, ticket: Fields) -> FaultSearch:
+def audit(form_data: Fields, ticket: Fields) -> RequestCheck:
     """Check that both departments have stated their facts and that no holding is missing.
 
     Approvers do not check the legal grounds.
@@ -158,7 +159,7 @@ def audit(form_data: Fields, ticket: Fields) -> FaultSearch:
     return None
 
 
-def _stated(ticket: Fields, job: str, name: str) -> Generator[Call, Reply, list[str]]:
-    """Return what the holder of a job has stated under this name on a ticket."""
-    author = (yield Call("datahub", "get_approver", {"role": job})).data["id"]
+def _stated(ticket: Fields, job_title: str, name: str) -> Generator[Call, Reply, list[str]]:
+    """Return what the person with this job title has stated under this name on a ticket."""
+    author = (yield Call("datahub", "get_approver", {"role": job_title})).data["id"]
     return (yield from stated(ticket["id"], author, name))

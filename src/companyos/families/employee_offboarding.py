@@ -110,9 +110,9 @@ class Causes(EverydayTroubles, frozen=True):
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
-    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
+    world, draw, staff = company.world, streams.at("case"), company.staff  # staff: people's ids by job title
     department, *other_departments = draw.shuffled(DEPARTMENTS)
-    leaver, successor, gone = (world.get(Person, offices[f"{name} Associate"]) for name in (department, *other_departments))
+    leaver, successor, gone = (world.get(Person, staff[f"{name} Associate"]) for name in (department, *other_departments))
     terms = {"withhold_percent": draw.pick((30, 40, 50)), "max_age_days": draw.between(7, 14)}
     policy = add_offboarding_policies(company, terms)
     world.put_at_start(closure_form())
@@ -120,7 +120,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     records = add_records(company, draw, leaver, successor, gone)
     # The records and people of the case: ids by role.
     roles = {
-        "requester": offices[f"{department} Manager"],
+        "requester": staff[f"{department} Manager"],
         "entry": records.leaver.id,  # what the ticket is about
         "last_notice": records.last_notice.id,
         "first_notice": records.first_notice.id,
@@ -133,14 +133,14 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "heir": successor.id,
         "form": CLOSURE,
         "policy": policy.id,
-        "counsel": offices["Legal Counsel"],
-        "accountant": offices["Payroll Accountant"],
-        "administrator": offices["IT Administrator"],
-        "controller": offices["Finance Controller"],
-        "compliance": offices["Compliance Officer"],
-        "cto": offices["CTO"],
-        "it_lead": offices["IT Lead"],
-        "it_duty": offices["IT Duty Manager"],
+        "counsel": staff["Legal Counsel"],
+        "accountant": staff["Payroll Accountant"],
+        "administrator": staff["IT Administrator"],
+        "controller": staff["Finance Controller"],
+        "compliance": staff["Compliance Officer"],
+        "cto": staff["CTO"],
+        "it_lead": staff["IT Lead"],
+        "it_duty": staff["IT Duty Manager"],
     }
     roles |= add_tickets(company, draw, records, KIND, roles["requester"], causes.duplicate)
     change_entry(company, records.last_notice, status="withdrawn" if causes.stays else "accepted")
@@ -151,9 +151,9 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     answers_needed = {roles["counsel"]: "held", roles["accountant"]: "owed"}
     shared_account = {"shared": records.account.id if causes.shared else "none"}
     tell(world, roles["administrator"], roles["ticket"], shared_account, answers_needed)
-    partner = world.get(Person, offices["People Partner"])
+    partner = world.get(Person, staff["People Partner"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], leaver=leaver.name, partner=partner.name)
-    return Case(roles["ticket"], offices["Offboarding Coordinator"], brief, roles)
+    return Case(roles["ticket"], staff["Offboarding Coordinator"], brief, roles)
 
 
 def _set_hold(company: Backdrop, records: OffboardingRecords, roles: dict[str, str], causes: Causes) -> None:

@@ -49,7 +49,7 @@ def add_tickets(company: Backdrop, draw: Draw, roles: dict[str, str], amount: in
         title=f"Expenses: {subjects[0]}",
         kind=FORM,
         desk="finance",
-        assignee=company.offices["Finance Clerk"],
+        assignee=company.staff["Finance Clerk"],
         subject=subjects[0],
         reference=f"EXP-{numbers[0]}",
         amount=amount,

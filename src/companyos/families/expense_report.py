@@ -102,7 +102,7 @@ class Causes(EverydayTroubles, frozen=True):
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
-    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
+    world, draw, staff = company.world, streams.at("case"), company.staff  # staff: people's ids by job title
     department, other_department = draw.sample(DEPARTMENTS, 2)
     terms = {
         "meal_rate": draw.pick((35, 40, 45, 50)),
@@ -112,17 +112,17 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     }
     # The records and people of the case: ids by role. `head_third` signs if `head` and `head_deputy` are away.
     roles = {
-        "requester": offices[f"{department} Associate"],
-        "colleague": offices[f"{other_department} Associate"],
+        "requester": staff[f"{department} Associate"],
+        "colleague": staff[f"{other_department} Associate"],
         "form": FORM,
         "policy": add_expense_policies(company, terms).id,
         "budget": f"budget_left.{department.lower()}",
-        "head": offices[f"Head of {department}"],
-        "head_deputy": offices[f"Deputy Head of {department}"],
-        "head_third": offices[f"{department} Manager"],
-        "cfo": offices["CFO"],
-        "controller": offices["Finance Controller"],
-        "compliance": offices["Compliance Officer"],
+        "head": staff[f"Head of {department}"],
+        "head_deputy": staff[f"Deputy Head of {department}"],
+        "head_third": staff[f"{department} Manager"],
+        "cfo": staff["CFO"],
+        "controller": staff["Finance Controller"],
+        "compliance": staff["Compliance Officer"],
     }
     world.put_at_start(APPROVAL_TYPE)
     bill = draw_bill(streams, draw, terms, world.get(Person, roles["head"]).limit or 0)
@@ -132,7 +132,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     _show_facts(world, roles, terms, bill, causes)
     controller = world.get(Person, roles["controller"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=ticket.id, subject=ticket.subject, controller=controller.name)
-    return Case(ticket.id, offices["Finance Clerk"], brief, roles)
+    return Case(ticket.id, staff["Finance Clerk"], brief, roles)
 
 
 def _show_facts(world: World, roles: dict[str, str], terms: dict[str, int], bill: Bill, causes: Causes) -> None:

@@ -6,7 +6,7 @@ The policies say everything that an agent has to know. Each has at most 80 words
 from typing import Any
 
 from companyos.company import ApprovalType, Policy
-from companyos.company.colleagues import FaultSearch, audits, stated
+from companyos.company.colleagues import RequestCheck, audits, stated
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_policy
 
 FORM = "expense_report"  # the id of the form, and the kind of the tickets
@@ -100,7 +100,7 @@ APPROVAL_TYPE = ApprovalType(
 
 
 @audits(FORM)
-def audit(form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+def audit(form_data: dict[str, Any], ticket: dict[str, Any]) -> RequestCheck:
     """Check that the requester has stated this number of guests and that the budget is sufficient.
 
     Approvers do not check the receipts: that is the agent's work.

@@ -81,7 +81,7 @@ def add_section(company: Backdrop, topic: HandbookTopic, group: str, reference: 
         "class": draw.pick(("ordinary", "contractual")),
         "owner": "People",
         "set_by": "company",
-        "steward": company.offices[draw.pick(("HR Partner", "HR Generalist"))],
+        "steward": company.staff[draw.pick(("HR Partner", "HR Generalist"))],
         "readers_metric": metric,
         "version": f"V-{draw.between(10_000, 99_999)}",
         "minutes": f"MN-{draw.between(10_000, 99_999)}",

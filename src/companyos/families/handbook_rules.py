@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from companyos.company import ApprovalType, Person, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import FaultSearch, audits, stated
+from companyos.company.colleagues import RequestCheck, audits, stated
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
@@ -104,7 +104,7 @@ BRIEFS = (
 
 def hire(company: Backdrop) -> None:
     """Add the people desk and the lawyers. Each of the two who sign has a delegate, who has a delegate as well."""
-    for role, department, desk, manager, limit, delegate in (
+    for job_title, department, desk, manager, signing_limit, delegate in (
         ("HR Analyst", "People", "people", "HR Lead", None, None),
         ("HR Partner", "People", "people", "HR Lead", None, None),
         ("HR Generalist", "People", "people", "HR Lead", 1000, None),
@@ -113,10 +113,10 @@ def hire(company: Backdrop) -> None:
         ("Contracts Lawyer", "Legal", "legal", "Legal Counsel", 1000, None),
         ("Deputy Legal Counsel", "Legal", "legal", "Legal Counsel", 3000, "Contracts Lawyer"),
     ):
-        add_person(company, role, department, desk, manager, limit, delegate)
-    for job, deputy_job in (("HR Lead", "Deputy HR Lead"), ("Legal Counsel", "Deputy Legal Counsel")):
-        holder = company.world.get(Person, company.offices[job])
-        company.world.put_at_start(replace(holder, delegate=company.offices[deputy_job]))
+        add_person(company, job_title, department, desk, manager, signing_limit, delegate)
+    for job_title, deputy_title in (("HR Lead", "Deputy HR Lead"), ("Legal Counsel", "Deputy Legal Counsel")):
+        holder = company.world.get(Person, company.staff[job_title])
+        company.world.put_at_start(replace(holder, delegate=company.staff[deputy_title]))
 
 
 def update_form(policy_id: str) -> ApprovalType:
@@ -125,7 +125,7 @@ def update_form(policy_id: str) -> ApprovalType:
         id=UPDATE_FORM,
         title="Handbook update",
         required=("ticket_id", "subject", "reference", "proposed", "effective", "readers"),
-        optional=("legal_review", "minutes", "version"),
+        optional=("legal_review", "minutes", "version"),  # minutes: the number of a meeting's minutes
         decided_by="the HR Lead; values as on the ticket, in the register, in DataHub and as the requester stated them",
         offices=("HR Lead",),
         same_as_ticket={"subject": "subject", "reference": "reference"},
@@ -149,23 +149,24 @@ def review_form() -> ApprovalType:
         same_as_ticket={"subject": "subject", "reference": "reference"},
         same_as_entry={"minutes": "minutes", "version": "version"},
         attachment="minutes",
-        about=KIND,
+        about=KIND,  # the kind of its tickets, which is not the form's id
         audit=REVIEW_FORM,
     )
 
 
 # -- audits: what approvers check besides the form ---------------------------------------------------------------------
+# An audit yields calls, gets their replies, and returns why it rejects a request (code and text), or None.
 
 Fields = dict[str, Any]  # a form or a record: its fields by name
 
 
 @audits(UPDATE_FORM)
-def audit_update(form_data: Fields, ticket: Fields) -> FaultSearch:
+def audit_update(form_data: Fields, ticket: Fields) -> RequestCheck:
     """Check the submitted proposal, the date that the requester stated, and the legal review if one is needed."""
     section = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
-    fault = yield from _wrong_proposal(form_data, section)
-    if fault:
-        return fault
+    rejection = yield from _wrong_proposal(form_data, section)
+    if rejection:
+        return rejection
     stated_dates = yield from stated(ticket["id"], ticket["requester"], "effective")
     if not any(same(stated_date, form_data["effective"]) for stated_date in stated_dates):
         return "not_stated", f"The requester has not stated this as effective on {ticket['id']}."
@@ -178,17 +179,17 @@ def audit_update(form_data: Fields, ticket: Fields) -> FaultSearch:
 
 
 @audits(REVIEW_FORM)
-def audit_review(form_data: Fields, ticket: Fields) -> FaultSearch:
+def audit_review(form_data: Fields, ticket: Fields) -> RequestCheck:
     """Check the submitted proposal, and that the section is contractual."""
     section = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
-    fault = yield from _wrong_proposal(form_data, section)
-    if fault or section["class"] == "contractual":
-        return fault
+    rejection = yield from _wrong_proposal(form_data, section)
+    if rejection or section["class"] == "contractual":
+        return rejection
     return "not_needed", "Legal reviews contractual sections only."
 
 
-def _wrong_proposal(form_data: Fields, section: Fields) -> FaultSearch:
-    """Return a fault if the proposed number is not that of a submitted proposal for the section, else None."""
+def _wrong_proposal(form_data: Fields, section: Fields) -> RequestCheck:
+    """Return a rejection if the proposed number is not that of a submitted proposal for the section, else None."""
     listed = (yield Call("datahub", "search_register", {"query": section["reference"]})).data["rows"]
     for entry_id in [row["id"] for row in listed if row["status"] == "submitted"]:
         proposal = (yield Call("datahub", "get_entry", {"entry_id": entry_id})).data

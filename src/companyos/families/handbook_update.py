@@ -121,9 +121,9 @@ class Causes(EverydayTroubles, frozen=True):
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
-    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
+    world, draw, staff = company.world, streams.at("case"), company.staff  # staff: people's ids by job title
     department, other_department = draw.sample(DEPARTMENTS, 2)
-    requester = world.get(Person, offices[f"{department} Associate"])
+    requester = world.get(Person, staff[f"{department} Associate"])
     consultation = {"minimum": draw.pick((60, 65, 70, 75)), "max_age_days": draw.between(7, 14)}
     notice_days = draw.pick((14, 21, 28))
     notice = {"notice_days": notice_days, "notice_days_contractual": notice_days + draw.pick((14, 21, 28))}
@@ -147,19 +147,19 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "form": UPDATE_FORM,
         "policy": consultation_policy.id,
         "notice": notice_policy.id,
-        "owner_head": offices[f"Head of {other_department}"],
-        "lead": offices["HR Lead"],
-        "lead_deputy": offices["Deputy HR Lead"],
-        "lead_third": offices["HR Generalist"],
-        "counsel": offices["Legal Counsel"],
-        "counsel_deputy": offices["Deputy Legal Counsel"],
-        "counsel_third": offices["Contracts Lawyer"],
+        "owner_head": staff[f"Head of {other_department}"],
+        "lead": staff["HR Lead"],
+        "lead_deputy": staff["Deputy HR Lead"],
+        "lead_third": staff["HR Generalist"],
+        "counsel": staff["Legal Counsel"],
+        "counsel_deputy": staff["Deputy Legal Counsel"],
+        "counsel_third": staff["Contracts Lawyer"],
     }
     roles |= _add_tickets(company, draw, papers, requester, causes)
     _tell_requester(world, roles, notice, causes)
-    partner = world.get(Person, offices["HR Partner"])
+    partner = world.get(Person, staff["HR Partner"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], section=papers.section.name, partner=partner.name)
-    return Case(roles["ticket"], offices["HR Analyst"], brief, roles)
+    return Case(roles["ticket"], staff["HR Analyst"], brief, roles)
 
 
 def _set_readers(world: World, metric: str, terms: dict[str, int], causes: Causes) -> None:
@@ -188,7 +188,7 @@ def _add_tickets(company: Backdrop, draw: Draw, papers: HandbookPapers, requeste
         title=f"Change: {section.name}",
         kind=KIND,
         desk="people",
-        assignee=company.offices["HR Analyst"],
+        assignee=company.staff["HR Analyst"],
         subject=section.name,
         reference=section.reference,
     )
@@ -199,7 +199,7 @@ def _add_tickets(company: Backdrop, draw: Draw, papers: HandbookPapers, requeste
         subject=namesake.name,
         reference=section.reference if causes.duplicate else namesake.reference,
         status=draw.pick(("open", "in_progress")),
-        assignee=company.offices["HR Partner"],
+        assignee=company.staff["HR Partner"],
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )
     return add_decoy_and_blocker(
@@ -412,13 +412,13 @@ def _get_signed(
 
 
 def _signed(
-    notes: HandbookNotes, form: str, job: str, form_data: moves.Shown, extra_fields: tuple[str, ...] = ()
+    notes: HandbookNotes, form: str, job_title: str, form_data: moves.Shown, extra_fields: tuple[str, ...] = ()
 ) -> moves.Move[moves.Shown]:
-    """Return the approved request of a form, which the holder of a job signs. It also has the `extra_fields`."""
+    """Return the approved request of a form, which the person with this job title signs. It also has the `extra_fields`."""
     if form in notes.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
         return request
-    approver = yield from moves.read("datahub.get_approver", role=job)
+    approver = yield from moves.read("datahub.get_approver", role=job_title)
     return (
         yield from moves.get_signed(form, approver, form_data, metric=notes.section["readers_metric"], also=extra_fields)
     )

@@ -86,7 +86,7 @@ def _add_suppliers(register: RegisterBuilder, night: NightFacts) -> None:
     explains = night.origin == "outage"
     lag_draw = register.draw_by_fact("outage", explains)
     outage_began = onset - lag_draw.between(2, 90) if explains else onset + lag_draw.between(1, 8)
-    managers = draw.shuffled([company.offices["Vendor Desk Lead"], company.offices["Procurement Lead"]])
+    managers = draw.shuffled([company.staff["Vendor Desk Lead"], company.staff["Procurement Lead"]])
     for role, since in (("supplier", outage_began), ("other_supplier", onset - draw.between(2, 90))):
         details = {"outage_since": stamp(since), "managed_by": managers.pop()}
         register.add(role, "supplier", company.firms.pop(0).name, "SUP", "outage", **details)
@@ -94,7 +94,7 @@ def _add_suppliers(register: RegisterBuilder, night: NightFacts) -> None:
 
 def _add_rosters(register: RegisterBuilder, night: NightFacts) -> None:
     """Add the rosters of two teams. Both hand over shortly before or after the alarm was detected."""
-    detected, offices = register.times.detected, register.company.offices
+    detected, staff = register.times.detected, register.company.staff
     lag_draw = register.draw_by_fact("hand_over", night.second)
     own_hand_over = detected - lag_draw.between(0, 9) if night.second else detected + lag_draw.between(1, 9)
     for role, team, hand_over in (
@@ -102,8 +102,8 @@ def _add_rosters(register: RegisterBuilder, night: NightFacts) -> None:
         ("other_roster", "Green", detected + register.draw.pick((-6, 6))),
     ):
         details = {
-            "first": offices["First Commander"],
-            "second": offices["Second Commander"],
+            "first": staff["First Commander"],
+            "second": staff["Second Commander"],
             "hand_over": stamp(hand_over),
         }
         register.add(role, "roster", f"Command roster {team}", "ROTA", "current", **details)
@@ -114,7 +114,7 @@ def _add_services(register: RegisterBuilder, night: NightFacts) -> None:
     company, draw = register.company, register.draw
     names = draw.sample(pool(NAMES, company.split), 5)
     own_part, namesake_part = draw.sample(PARTS, 2)
-    on_call = [company.offices[role] for role in draw.shuffled(ENGINEERS)]
+    on_call = [company.staff[role] for role in draw.shuffled(ENGINEERS)]
     client = company.firms.pop(0).name
     # the supplier and the roster of the service, and of all others
     own_partners = register.entries["supplier"].id, register.entries["roster"].id

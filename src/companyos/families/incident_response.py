@@ -145,7 +145,7 @@ def _notice_due(causes: Causes) -> bool:
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
-    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
+    world, draw, staff = company.world, streams.at("case"), company.staff  # staff: people's ids by job title
     terms = draw_terms(draw)
     policies = add_incident_policies(company, terms)
     world.put_at_start(incident_form())
@@ -160,28 +160,28 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     service = entries["service"]
     # The records and people of the case: ids by role. `third` signs if the commander and `deputy` are away.
     roles = {role: entry.id for role, entry in entries.items()} | {
-        "requester": offices[f"{draw.pick(DEPARTMENTS)} Manager"],
+        "requester": staff[f"{draw.pick(DEPARTMENTS)} Manager"],
         "entry": entries["service_alarm"].id,  # what the ticket is about
         "form": FORM,
         "model": entries["stranger_alarm"].id,  # an unrelated entry of the same kind
         "policy": policies["Incident response: severity"].id,
         "probes": policies["Incident response: alarms and probes"].id,
         "on_call": service.details["on_call"],
-        "communications": offices["Communications Lead"],
-        "care": offices["Customer Care Lead"],
+        "communications": staff["Communications Lead"],
+        "care": staff["Customer Care Lead"],
         "manager": entries["supplier"].details["managed_by"],
-        "first": offices["First Commander"],
-        "second": offices["Second Commander"],
-        "deputy": offices["Command Deputy"],
-        "third": offices["Duty Manager"],
+        "first": staff["First Commander"],
+        "second": staff["Second Commander"],
+        "deputy": staff["Command Deputy"],
+        "third": staff["Duty Manager"],
         "self_check": entries["service_probe"].details["self_check_metric"],
     }
     roles |= {figure: service.details[f"{figure}_metric"] for figure in FIGURES}
     roles |= _add_tickets(company, draw, entries, roles["requester"], times, causes)
     _tell_colleagues(world, roles, draw, causes)
-    lead = world.get(Person, offices["Service Lead"])
+    lead = world.get(Person, staff["Service Lead"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], service=service.name, lead=lead.name)
-    return Case(roles["ticket"], offices["Incident Coordinator"], brief, roles)
+    return Case(roles["ticket"], staff["Incident Coordinator"], brief, roles)
 
 
 def _tell_colleagues(world: World, roles: dict[str, str], draw: Draw, causes: Causes) -> None:
@@ -201,7 +201,7 @@ def _add_tickets(
     company: Backdrop, draw: Draw, entries: dict[str, Entry], requester: str, times: AlarmTimes, causes: Causes
 ) -> dict[str, str]:
     """Add the ticket and those of other alarms, a decoy and a blocker. Return their ids by role."""
-    world, offices = company.world, company.offices
+    world, staff = company.world, company.staff
     alarm = entries["service_alarm"]
     ticket = add_ticket(
         company,
@@ -209,7 +209,7 @@ def _add_tickets(
         title=alarm.name,
         kind=FORM,
         desk="engineering",
-        assignee=offices["Incident Coordinator"],
+        assignee=staff["Incident Coordinator"],
         subject=entries["service"].name,
         reference=alarm.reference,
         status="open",
@@ -227,8 +227,8 @@ def _add_tickets(
                 title=f"Trouble: {subject}",
                 subject=subject,
                 reference=reference,
-                requester=offices[f"{draw.pick(DEPARTMENTS)} Associate"],
-                assignee=offices["Service Lead"],
+                requester=staff[f"{draw.pick(DEPARTMENTS)} Associate"],
+                assignee=staff["Service Lead"],
                 status=draw.pick(("open", "in_progress")),
                 opened=opened,
             )

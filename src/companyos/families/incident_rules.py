@@ -9,7 +9,7 @@ from typing import Any
 
 from companyos.company import ApprovalType, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import FaultSearch, audits, history, stale
+from companyos.company.colleagues import RequestCheck, audits, history, stale
 from companyos.core.calls import Call, Reply
 from companyos.core.world import Draw
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
@@ -157,20 +157,20 @@ BRIEFS = (
 
 # -- people and forms --------------------------------------------------------------------------------------------------
 
-ENGINEERS = ("Edge Engineer", "Core Engineer", "Storage Engineer")  # each is on call for some services
+ENGINEERS = ("Edge Engineer", "Core Engineer", "Storage Engineer")  # job titles; each is on call for some services
 
 
 def hire(company: Backdrop) -> None:
     """Add the incident desk, the commanders and their delegates, the engineers on call, and the other departments."""
-    staff = partial(add_person, company, department="Engineering", desk="engineering", manager="CTO")
-    staff("Service Lead")
-    staff("Incident Coordinator")
-    staff("Duty Manager", limit=1000)
-    staff("Command Deputy", limit=1000, delegate="Duty Manager")
+    add_to_engineering = partial(add_person, company, department="Engineering", desk="engineering", manager="CTO")
+    add_to_engineering("Service Lead")
+    add_to_engineering("Incident Coordinator")
+    add_to_engineering("Duty Manager", signing_limit=1000)
+    add_to_engineering("Command Deputy", signing_limit=1000, delegate="Duty Manager")
     for watch in WATCHES:
-        staff(f"{watch} Commander", limit=3000, delegate="Command Deputy")
-    for role in ENGINEERS:
-        staff(role, manager="Service Lead")
+        add_to_engineering(f"{watch} Commander", signing_limit=3000, delegate="Command Deputy")
+    for job_title in ENGINEERS:
+        add_to_engineering(job_title, manager="Service Lead")
     add_person(company, "Communications Lead", "Communications", "communications", "CEO")
     add_person(company, "Customer Care Lead", "Customer Care", "care", "CEO")
 
@@ -192,24 +192,27 @@ def incident_form() -> ApprovalType:
 
 
 # -- audits: what approvers check besides the form ---------------------------------------------------------------------
+# An audit yields calls, gets their replies, and returns why it rejects a request (code and text), or None.
 
 Fields = dict[str, Any]  # a form or a record: its fields by name
 
 
 @audits(FORM)
-def audit_incident(form_data: Fields, ticket: Fields) -> FaultSearch:
+def audit_incident(form_data: Fields, ticket: Fields) -> RequestCheck:
     """Check the figures, statements and deployment that a request names. Approvers do not check if these are right."""
     for field, valid_values in (("act", ACTS), ("severity", SEVERITIES)):
         if form_data[field] not in valid_values:
             return "mismatch", f"{field} is none of the words that the form takes."
     alarm = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     service = (yield Call("datahub", "get_entry", {"entry_id": alarm["service"]})).data
-    fault = (yield from _wrong_figures(form_data, ticket, service)) or (yield from _not_stated(form_data, ticket, service))
-    return fault or (yield from _wrong_deployment(form_data, service))
+    rejection = (yield from _wrong_figures(form_data, ticket, service)) or (
+        yield from _not_stated(form_data, ticket, service)
+    )
+    return rejection or (yield from _wrong_deployment(form_data, service))
 
 
-def _wrong_figures(form_data: Fields, ticket: Fields, service: Fields) -> FaultSearch:
-    """Return a fault if a figure in a request is too old or is not what DataHub says, else None."""
+def _wrong_figures(form_data: Fields, ticket: Fields, service: Fields) -> RequestCheck:
+    """Return a rejection if a figure in a request is too old or is not what DataHub says, else None."""
     title = "Incident response: severity"
     listed = (yield Call("datahub", "search_policies", {"query": title})).data["rows"]
     versions = [row for row in listed if row["title"] == title and row["since"] <= ticket["opened"]]
@@ -224,8 +227,8 @@ def _wrong_figures(form_data: Fields, ticket: Fields, service: Fields) -> FaultS
     return None
 
 
-def _not_stated(form_data: Fields, ticket: Fields, service: Fields) -> FaultSearch:
-    """Return a fault if the build or the wording in a request was not stated on the ticket, else None."""
+def _not_stated(form_data: Fields, ticket: Fields, service: Fields) -> RequestCheck:
+    """Return a rejection if the build or the wording in a request was not stated on the ticket, else None."""
     statements = yield from _statements(ticket["id"])
     if (service["on_call"], "build", str(form_data["build"])) not in statements:
         return "not_stated", f"{service['on_call']} has not stated this build on {ticket['id']}."
@@ -236,8 +239,8 @@ def _not_stated(form_data: Fields, ticket: Fields, service: Fields) -> FaultSear
     return None
 
 
-def _wrong_deployment(form_data: Fields, service: Fields) -> FaultSearch:
-    """Return a fault if a request names a wrong deployment, or one that it must not name, else None."""
+def _wrong_deployment(form_data: Fields, service: Fields) -> RequestCheck:
+    """Return a rejection if a request names a wrong deployment, or one that it must not name, else None."""
     if form_data["act"] == DECLARE:
         return ("mismatch", "A declaration names no deployment.") if "deployment" in form_data else None
     reply = yield Call("datahub", "get_entry", {"entry_id": str(form_data.get("deployment"))})

@@ -109,9 +109,9 @@ class Causes(EverydayTroubles, frozen=True):
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
-    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
+    world, draw, staff = company.world, streams.at("case"), company.staff  # staff: people's ids by job title
     department = draw.pick(DEPARTMENTS)
-    requester = world.get(Person, offices[f"{department} Associate"])
+    requester = world.get(Person, staff[f"{department} Associate"])
     deal = offers.draw_deal(company, draw)
     terms = {
         "window_days": draw.pick((75, 90, 120)),
@@ -132,12 +132,12 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "budget": f"budget_left.{department.lower()}",
         "form": FORM,
         "policy": policy.id,
-        "lead": offices["Procurement Lead"],
-        "lead_deputy": offices["Deputy Procurement Lead"],
-        "lead_third": offices["Procurement Manager"],
-        "cfo": offices["CFO"],
-        "controller": offices["Finance Controller"],
-        "treasurer": offices["Treasurer"],
+        "lead": staff["Procurement Lead"],
+        "lead_deputy": staff["Deputy Procurement Lead"],
+        "lead_third": staff["Procurement Manager"],
+        "cfo": staff["CFO"],
+        "controller": staff["Finance Controller"],
+        "treasurer": staff["Treasurer"],
     }
     limit = world.get(Person, roles["lead"]).limit or 0
     notice_days = int(entry.details["notice_days"])
@@ -148,16 +148,16 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     roles |= offers.add_offers(company, draw, deal, opened, limit=limit, price=causes.price, expired=expired)
     manager = world.get(Person, roles["lead_third"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], product=deal.product, manager=manager.name)
-    return Case(roles["ticket"], offices["Procurement Analyst"], brief, roles)
+    return Case(roles["ticket"], staff["Procurement Analyst"], brief, roles)
 
 
 def _hire(company: Backdrop) -> None:
     """Add the procurement desk and the delegates of its lead."""
     hire = partial(add_person, company, department="Procurement", desk="procurement")
-    hire("Procurement Manager", manager="Procurement Lead", limit=1000)
+    hire("Procurement Manager", manager="Procurement Lead", signing_limit=1000)
     hire("Procurement Analyst", manager="Procurement Manager")
-    deputy = hire("Deputy Procurement Lead", manager="Procurement Lead", limit=3000, delegate="Procurement Manager")
-    lead = company.world.get(Person, company.offices["Procurement Lead"])
+    deputy = hire("Deputy Procurement Lead", manager="Procurement Lead", signing_limit=3000, delegate="Procurement Manager")
+    lead = company.world.get(Person, company.staff["Procurement Lead"])
     company.world.put_at_start(replace(lead, delegate=deputy.id))
 
 
@@ -202,7 +202,7 @@ def _add_tickets(
         title=f"Renew {deal.product}",
         kind=FORM,
         desk="procurement",
-        assignee=company.offices["Procurement Analyst"],
+        assignee=company.staff["Procurement Analyst"],
         subject=deal.product,
         reference=deal.reference,
         status="open",
@@ -217,7 +217,7 @@ def _add_tickets(
         subject=deal.namesake,
         reference=deal.reference if causes.duplicate else deal.namesake_reference,
         status=draw.pick(("open", "in_progress")),
-        assignee=company.offices["Procurement Manager"],
+        assignee=company.staff["Procurement Manager"],
         amount=draw.between(8, 60) * 250,
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )

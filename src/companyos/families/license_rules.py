@@ -7,7 +7,7 @@ from typing import Any
 
 from companyos.company import ApprovalType, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import FaultSearch, audits
+from companyos.company.colleagues import RequestCheck, audits
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_policy
 
@@ -103,7 +103,7 @@ def renewal_form() -> ApprovalType:
 
 
 @audits(FORM)
-def audit(form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+def audit(form_data: dict[str, Any], ticket: dict[str, Any]) -> RequestCheck:
     """Compare a request with the offer that it names. Approvers do not check whether it is the right offer."""
     reply = yield Call("datahub", "get_entry", {"entry_id": str(form_data["offer"])})
     if not reply.ok or reply.data["kind"] != "offer" or reply.data["contract"] != ticket["reference"]:

@@ -89,7 +89,7 @@ def add_records(company: Backdrop, draw: Draw, leaver: Person, successor: Person
 
 def _add_project(company: Backdrop, draw: Draw, name: str, number: int) -> Entry:
     """Add a project to the register."""
-    details = {"sponsor": company.offices[draw.pick(("CTO", "CFO", "Procurement Lead"))]}
+    details = {"sponsor": company.staff[draw.pick(("CTO", "CFO", "Procurement Lead"))]}
     return add_entry(company, "project", name, f"PRJ-{number}", "running", details)
 
 
@@ -151,7 +151,7 @@ def add_tickets(
         title=f"Offboard {leaver.name}",
         kind=kind,
         desk="people",
-        assignee=company.offices["Offboarding Coordinator"],
+        assignee=company.staff["Offboarding Coordinator"],
         subject=leaver.name,
         reference=leaver.reference,
     )
@@ -160,7 +160,7 @@ def add_tickets(
         ticket,
         reference=leaver.reference if duplicate else records.namesake.reference,
         status=draw.pick(("open", "in_progress")),
-        assignee=company.offices["People Partner"],
+        assignee=company.staff["People Partner"],
         opened=ticket.opened - draw.between(3, 14) * DAY,
     )
     return add_decoy_and_blocker(

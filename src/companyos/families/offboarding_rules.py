@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from companyos.company import ApprovalType, Person, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import FaultSearch, audits, history
+from companyos.company.colleagues import RequestCheck, audits, history
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
@@ -101,7 +101,7 @@ BRIEFS = (
 
 def hire(company: Backdrop) -> None:
     """Add the people desk, the three people who state facts, and the delegates of the CTO."""
-    for job, department, desk, manager, limit, delegate in (
+    for job_title, department, desk, manager, signing_limit, delegate in (
         ("Offboarding Coordinator", "People", "people", "HR Lead", None, None),
         ("People Partner", "People", "people", "HR Lead", None, None),
         ("Legal Counsel", "Legal", "legal", "CEO", None, None),
@@ -110,9 +110,9 @@ def hire(company: Backdrop) -> None:
         ("IT Lead", "IT", "it", "CTO", 3000, "IT Duty Manager"),
         ("IT Administrator", "IT", "it", "IT Lead", None, None),
     ):
-        add_person(company, job, department, desk, manager, limit, delegate)
-    cto = company.world.get(Person, company.offices["CTO"])
-    company.world.put_at_start(replace(cto, delegate=company.offices["IT Lead"]))
+        add_person(company, job_title, department, desk, manager, signing_limit, delegate)
+    cto = company.world.get(Person, company.staff["CTO"])
+    company.world.put_at_start(replace(cto, delegate=company.staff["IT Lead"]))
 
 
 def closure_form() -> ApprovalType:
@@ -129,7 +129,7 @@ def closure_form() -> ApprovalType:
         measured="final_pay",
         attachment="letter",
         audit=CLOSURE,
-        about=KIND,
+        about=KIND,  # the kind of its tickets, which is not the form's id
     )
 
 
@@ -146,27 +146,28 @@ def suspension_form() -> ApprovalType:
         same_as_entry={"badge": "badge", "letter": "letter"},
         attachment="letter",
         audit=SUSPENSION,
-        about=KIND,
+        about=KIND,  # the kind of its tickets, which is not the form's id
     )
 
 
 # -- audits: what approvers check besides the form ---------------------------------------------------------------------
+# An audit yields calls, gets their replies, and returns why it rejects a request (code and text), or None.
 
 
 @audits(CLOSURE)
-def audit_closure(form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+def audit_closure(form_data: dict[str, Any], ticket: dict[str, Any]) -> RequestCheck:
     """Check that all three facts are as stated. Approvers do not check if the facts allow a closure."""
     return (yield from _not_stated(form_data, ticket, tuple(STATEMENTS)))
 
 
 @audits(SUSPENSION)
-def audit_suspension(form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+def audit_suspension(form_data: dict[str, Any], ticket: dict[str, Any]) -> RequestCheck:
     """Check that the fact is as Legal stated it."""
     return (yield from _not_stated(form_data, ticket, ("held",)))
 
 
-def _not_stated(form_data: dict[str, Any], ticket: dict[str, Any], names: tuple[str, ...]) -> FaultSearch:
-    """Return a fault if one of these facts in the request is not as stated on the ticket, else None."""
+def _not_stated(form_data: dict[str, Any], ticket: dict[str, Any], names: tuple[str, ...]) -> RequestCheck:
+    """Return a rejection if one of these facts in the request is not as stated on the ticket, else None."""
     events = yield from history(ticket["id"])
     for name in names:
         author = (yield Call("datahub", "get_approver", {"role": STATEMENTS[name]})).data["id"]

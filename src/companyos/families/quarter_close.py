@@ -121,7 +121,7 @@ class Causes(EverydayTroubles, frozen=True):
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Add the close and its queue to the company, as the facts in `causes` say. Troubles are added later."""
-    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
+    world, draw, staff = company.world, streams.at("case"), company.staff  # staff: people's ids by job title
     _make_room(company)
     terms = {"signatures": SIGNATURES[causes.signatures], "most_late": ALWAYS_LATE, "tolerance": draw.between(40, 90)}
     policy = add_close_policies(company, terms)
@@ -142,9 +142,9 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "form": FORM,
         "policy": policy.id,
         "blocker": blocker.id,
-        "cfo": offices["CFO"],
-        "controller": offices["Finance Controller"],
-        "treasurer": offices["Treasurer"],
+        "cfo": staff["CFO"],
+        "controller": staff["Finance Controller"],
+        "treasurer": staff["Treasurer"],
     }
     places = draw_queue(streams, causes.overdue)
     due = draw_due(streams, places, ticket.opened, _cut_off(ticket))
@@ -155,9 +155,9 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         reference = f"{entry.reference}/{number}"
         item = world.put_at_start(Entry(company.entry_ids.pop(0), "close_item", name, reference, status, {}))
         roles |= {f"{place.slot}.{role}": record_id for role, record_id in (case.roles | {"item": item.id}).items()}
-    manager = world.get(Person, offices["Close Manager"])
+    manager = world.get(Person, staff["Close Manager"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=ticket.id, close=ticket.subject, manager=manager.name)
-    return Case(ticket.id, offices["Close Analyst"], brief, roles)
+    return Case(ticket.id, staff["Close Analyst"], brief, roles)
 
 
 def _make_room(company: Backdrop) -> None:
@@ -175,11 +175,11 @@ def _add_ticket(company: Backdrop, draw: Draw, department: str) -> Ticket:
     return open_ticket(
         company,
         draw,
-        world.get(Person, company.offices[f"{department} Manager"]),
+        world.get(Person, company.staff[f"{department} Manager"]),
         title=f"Close of the quarter in {department}",
         kind=FORM,
         desk=DESK,
-        assignee=company.offices["Close Analyst"],
+        assignee=company.staff["Close Analyst"],
         subject=f"{draw.pick(('first', 'second', 'third', 'fourth'))} quarter in {department}",
         reference=f"CLO-{draw.between(10_000, 99_999)}",
     )

@@ -119,8 +119,8 @@ class Causes(EverydayTroubles, frozen=True):
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
-    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
-    requester = offices[f"{draw.pick(DEPARTMENTS)} Associate"]
+    world, draw, staff = company.world, streams.at("case"), company.staff  # staff: people's ids by job title
+    requester = staff[f"{draw.pick(DEPARTMENTS)} Associate"]
     limits = {"limit": draw.pick((30, 35, 40, 45)), "max_age_days": draw.between(7, 14)}
     misuse = add_refund_policies(company, limits)
     calendar, periods = draw_calendar(world.now // DAY, draw), draw_periods(draw)
@@ -140,21 +140,21 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "refund_rate": records.order.details["refund_rate_metric"],
         "form": FULL,
         "policy": misuse.id,
-        "compliance": offices["Compliance Officer"],
-        "lead": offices["Care Lead"],
-        "lead_deputy": offices["Deputy Care Lead"],
-        "lead_third": offices["Care Supervisor"],
-        "cfo": offices["CFO"],
-        "controller": offices["Finance Controller"],
-        "treasurer": offices["Treasurer"],
+        "compliance": staff["Compliance Officer"],
+        "lead": staff["Care Lead"],
+        "lead_deputy": staff["Deputy Care Lead"],
+        "lead_third": staff["Care Supervisor"],
+        "cfo": staff["CFO"],
+        "controller": staff["Finance Controller"],
+        "treasurer": staff["Treasurer"],
     }
     roles |= {name: version.id for name, version in versions.items()}
     roles |= add_tickets(company, draw, records, requester, causes.duplicate)
     _show_facts(company, records, calendar, periods, causes)
     _set_rate(world, roles["refund_rate"], limits, causes)
-    lead = world.get(Person, offices["Care Lead"])
+    lead = world.get(Person, staff["Care Lead"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], customer=records.customer.name, lead=lead.name)
-    return Case(roles["ticket"], offices["Care Agent"], brief, roles)
+    return Case(roles["ticket"], staff["Care Agent"], brief, roles)
 
 
 def _show_facts(

@@ -169,7 +169,7 @@ def add_tickets(company: Backdrop, draw: Draw, records: RefundRecords, requester
         title=f"Refund for {records.customer.name}",
         kind=KIND,
         desk="care",
-        assignee=company.offices["Care Agent"],
+        assignee=company.staff["Care Agent"],
         subject=records.customer.name,
         reference=order.reference,
         amount=int(order.details["list_price"]),
@@ -179,7 +179,7 @@ def add_tickets(company: Backdrop, draw: Draw, records: RefundRecords, requester
         ticket,
         reference=order.reference if duplicate else records.other_order.reference,
         status=draw.pick(("open", "in_progress")),
-        assignee=company.offices["Care Supervisor"],
+        assignee=company.staff["Care Supervisor"],
         amount=draw.between(90, 999),
         opened=ticket.opened - draw.between(3, 14) * DAY,
     )

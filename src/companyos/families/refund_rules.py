@@ -8,14 +8,14 @@ from typing import Any
 
 from companyos.company import ApprovalType, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import FaultSearch, audits
+from companyos.company.colleagues import RequestCheck, audits
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
 KIND = "refund_dispute"  # the kind of the tickets
 FULL = "full_refund"
 GOODWILL = "goodwill_refund"
-# By form: the policy's term that sets the period, the job whose holder signs, and the field of the payment with the amount.
+# By form: the policy's term that sets the period, the job title of the signer, and the field of the payment with the amount.
 LIMITS = {FULL: "return_days", GOODWILL: "goodwill_days"}
 SIGNERS = {FULL: "Care Lead", GOODWILL: "CFO"}
 AMOUNTS = {FULL: "paid", GOODWILL: "goods"}
@@ -107,13 +107,13 @@ BRIEFS = (
 
 def hire(company: Backdrop) -> None:
     """Add the customer care desk, and two delegates of its lead."""
-    for role, manager, limit, delegate in (
+    for job_title, manager, signing_limit, delegate in (
         ("Care Supervisor", "CFO", 1000, None),
         ("Deputy Care Lead", "CFO", 3000, "Care Supervisor"),
         ("Care Lead", "CFO", 5000, "Deputy Care Lead"),
         ("Care Agent", "Care Lead", None, None),
     ):
-        add_person(company, role, "Customer Care", "care", manager, limit, delegate)
+        add_person(company, job_title, "Customer Care", "care", manager, signing_limit, delegate)
 
 
 def refund_form(form: str, title: str) -> ApprovalType:
@@ -141,24 +141,24 @@ def refund_form(form: str, title: str) -> ApprovalType:
         measured="refund_rate",
         attachment="invoice",
         audit=form,
-        about=KIND,
+        about=KIND,  # the kind of its tickets, which is not the form's id
     )
 
 
 @audits(FULL)
-def audit_full_refund(form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+def audit_full_refund(form_data: dict[str, Any], ticket: dict[str, Any]) -> RequestCheck:
     """Check a full refund."""
     return (yield from _wrong_refund(FULL, form_data, ticket))
 
 
 @audits(GOODWILL)
-def audit_goodwill_refund(form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+def audit_goodwill_refund(form_data: dict[str, Any], ticket: dict[str, Any]) -> RequestCheck:
     """Check a goodwill refund, which is for the goods without shipping."""
     return (yield from _wrong_refund(GOODWILL, form_data, ticket))
 
 
-def _wrong_refund(form: str, form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
-    """Return the fault if a request contradicts the records or the terms that it names, else None.
+def _wrong_refund(form: str, form_data: dict[str, Any], ticket: dict[str, Any]) -> RequestCheck:
+    """Return the rejection if a request contradicts the records or the terms that it names, else None.
 
     Approvers do not check if these terms apply.
     """

@@ -92,10 +92,10 @@ class Causes(EverydayTroubles, frozen=True):
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
-    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
+    world, draw, staff = company.world, streams.at("case"), company.staff  # staff: people's ids by job title
     firm = company.firms.pop(0)
     department = draw.pick(DEPARTMENTS)
-    requester = world.get(Person, offices[f"{department} Associate"])
+    requester = world.get(Person, staff[f"{department} Associate"])
     minimum = draw.pick((60, 65, 70))
     terms = {"minimum": minimum, "minimum_personal": minimum + draw.pick((10, 15)), "max_age_days": draw.between(7, 14)}
     policy = add_vendor_policies(company, terms)
@@ -109,19 +109,19 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "score": entry.details["score_metric"],
         "form": FORM,
         "policy": policy.id,
-        "head": offices[f"Head of {department}"],
-        "head_deputy": offices[f"Deputy Head of {department}"],
-        "head_third": offices[f"{department} Manager"],
-        "cfo": offices["CFO"],
-        "controller": offices["Finance Controller"],
-        "treasurer": offices["Treasurer"],
-        "compliance": offices["Compliance Officer"],
+        "head": staff[f"Head of {department}"],
+        "head_deputy": staff[f"Deputy Head of {department}"],
+        "head_third": staff[f"{department} Manager"],
+        "cfo": staff["CFO"],
+        "controller": staff["Finance Controller"],
+        "treasurer": staff["Treasurer"],
+        "compliance": staff["Compliance Officer"],
     }
     amount = _draw_amount(world, causes, world.get(Person, roles["head"]), world.get(Person, roles["cfo"]))
     roles |= _add_tickets(company, draw, firm, requester, amount, causes)
-    lead = world.get(Person, offices["Vendor Desk Lead"])
+    lead = world.get(Person, staff["Vendor Desk Lead"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], vendor=firm.name, lead=lead.name)
-    return Case(roles["ticket"], offices["Vendor Analyst"], brief, roles)
+    return Case(roles["ticket"], staff["Vendor Analyst"], brief, roles)
 
 
 def _add_tickets(
@@ -135,7 +135,7 @@ def _add_tickets(
         title=f"Onboard {firm.name}",
         kind=FORM,
         desk="vendor",
-        assignee=company.offices["Vendor Analyst"],
+        assignee=company.staff["Vendor Analyst"],
         subject=firm.name,
         reference=firm.reference,
         amount=amount,
@@ -147,7 +147,7 @@ def _add_tickets(
         subject=firm.namesake,
         reference=firm.reference if causes.duplicate else firm.namesake_reference,
         status=draw.pick(("open", "in_progress")),
-        assignee=company.offices["Vendor Desk Lead"],
+        assignee=company.staff["Vendor Desk Lead"],
         amount=draw.between(8, 60) * 250,
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )

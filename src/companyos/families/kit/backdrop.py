@@ -1,6 +1,6 @@
 """The backdrop: the company to which a family adds its case, and the functions that add records to it.
 
-The word "company" stands here for a `Backdrop`, "office" for a job title.
+The word "company" stands here for a `Backdrop`.
 """
 
 from functools import cache
@@ -36,7 +36,7 @@ class Backdrop(msgspec.Struct, frozen=True):
     world: World
     draw: Draw
     split: str
-    offices: dict[str, str]  # job title -> the person's id
+    staff: dict[str, str]  # job title -> the person's id
     # Firms and ids that no record uses yet. Take the next one with `pop(0)`.
     firms: list[Firm]
     ticket_ids: list[str]
@@ -46,20 +46,21 @@ class Backdrop(msgspec.Struct, frozen=True):
 
 def add_person(
     company: Backdrop,
-    role: str,
+    job_title: str,
     department: str,
     desk: str,
     manager: str,
-    limit: int | None = None,
+    signing_limit: int | None = None,
     delegate: str | None = None,
 ) -> Person:
     """Add a person with this job title, unless there is one already, and return them.
 
-    `manager` and `delegate` are job titles, too.
+    `manager` and `delegate` are job titles, too. `signing_limit` is the highest amount that the person may sign for, in EUR;
+    None: the person signs nothing.
     """
-    world, draw = company.world, company.world.streams.at("person", role)
-    if role in company.offices:
-        return world.get(Person, company.offices[role])
+    world, draw = company.world, company.world.streams.at("person", job_title)
+    if job_title in company.staff:
+        return world.get(Person, company.staff[job_title])
     first_names, last_names = pool(FIRST_NAMES, company.split), pool(LAST_NAMES, company.split)
     while True:
         name = draw.pick(first_names), draw.pick(last_names)
@@ -69,18 +70,18 @@ def add_person(
     centers = {person.department: person.cost_center for person in world.all(Person)}
     while (center := f"CC-{draw.between(100, 999)}") in centers.values():
         pass
-    company.offices[role] = handle
+    company.staff[job_title] = handle
     world.put_at_start(Mind(handle, pace=draw.between(12, 149)))
     return world.put_at_start(
         Person(
             id=handle,
             name=" ".join(name),
-            role=role,
+            role=job_title,
             department=department,
             desk=desk,
-            manager=company.offices[manager],
-            limit=limit,
-            delegate=company.offices[delegate] if delegate else None,
+            manager=company.staff[manager],
+            limit=signing_limit,
+            delegate=company.staff[delegate] if delegate else None,
             cost_center=centers.get(department, center),
         )
     )
@@ -188,7 +189,7 @@ def add_vendor(company: Backdrop, name: str, reference: str) -> Entry:
             status="prospect",
             details={
                 "owner": draw.pick(
-                    (*pool(_OUTSIDERS, company.split), company.offices["Support Engineer"], company.offices["Treasurer"])
+                    (*pool(_OUTSIDERS, company.split), company.staff["Support Engineer"], company.staff["Treasurer"])
                 ),
                 "data_class": draw.pick(("standard", "personal")),
                 "insurance_until": stamp(world.now + draw.between(800, 1500) * DAY)[:10],  # beyond any wait

@@ -37,7 +37,7 @@ def build_company(streams: Streams, split: str, actor: str, hire: Callable[[Back
         world=world,
         draw=draw,
         split=split,
-        offices=_add_people(world, draw, split),
+        staff=_add_people(world, draw, split),
         firms=draw_firms(streams, split),
         ticket_ids=[f"T-{number}" for number in ticket_numbers],
         entry_ids=[f"E-{number}" for number in _id_numbers(streams.at("entries"))],
@@ -49,7 +49,7 @@ def build_company(streams: Streams, split: str, actor: str, hire: Callable[[Back
     _add_other_metrics(company)
     _add_other_policies(company)
     _add_other_forms(world)
-    world.seats = (company.offices[actor],)  # the people whom agents play
+    world.seats = (company.staff[actor],)  # the people whom agents play
     world.set_counter("message", draw.between(1000, 9000))
     world.set_counter("comment", draw.between(1000, 9000))
     _add_old_bulletins(company)
@@ -69,7 +69,7 @@ def _add_people(world: World, draw: Draw, split: str) -> dict[str, str]:
     handles = [f"@{first}.{last}".lower() for first, last in zip(first_names, last_names, strict=True)]
     head_limit = draw.between(10, 24) * 1000
     cfo_limit = draw.between(8, 16) * 10_000
-    roles = [
+    positions = [
         # job title, department, desk, job title of the manager, signing limit, job title of the delegate
         ("CEO", "Board", "board", None, cfo_limit, None),
         ("CFO", "Finance", "finance", "CEO", cfo_limit, "Finance Controller"),
@@ -86,31 +86,31 @@ def _add_people(world: World, draw: Draw, split: str) -> dict[str, str]:
     ]
     for department in DEPARTMENTS:
         desk = department.lower()
-        roles += [
+        positions += [
             (f"Head of {department}", department, desk, "CFO", head_limit, f"Deputy Head of {department}"),
             (f"Deputy Head of {department}", department, desk, f"Head of {department}", 3000, f"{department} Manager"),
             (f"{department} Manager", department, desk, f"Head of {department}", 1000, None),
             (f"{department} Associate", department, desk, f"{department} Manager", None, None),
         ]
-    offices = {role[0]: handle for role, handle in zip(roles, handles, strict=True)}
-    centers = dict(zip(sorted({role[1] for role in roles}), draw.sample(range(100, 1000), 10), strict=False))
+    staff = {position[0]: handle for position, handle in zip(positions, handles, strict=True)}
+    centers = dict(zip(sorted({position[1] for position in positions}), draw.sample(range(100, 1000), 10), strict=False))
     paces = draw.sample(range(12, 150), _PEOPLE)
-    for i, (role, department, desk, manager, limit, delegate) in enumerate(roles):
+    for i, (job_title, department, desk, manager, signing_limit, delegate) in enumerate(positions):
         world.put_at_start(
             Person(
                 id=handles[i],
                 name=f"{first_names[i]} {last_names[i]}",
-                role=role,
+                role=job_title,
                 department=department,
                 desk=desk,
-                manager=offices.get(manager or ""),
-                limit=limit,
-                delegate=offices.get(delegate or ""),
+                manager=staff.get(manager or ""),
+                limit=signing_limit,
+                delegate=staff.get(delegate or ""),
                 cost_center=f"CC-{centers[department]}",
             )
         )
         world.put_at_start(Mind(handles[i], pace=paces[i]))
-    return offices
+    return staff
 
 
 _OTHER_TICKETS = (
@@ -151,14 +151,14 @@ _OTHER_TICKETS = (
 def _add_other_tickets(company: Backdrop) -> None:
     """Add tickets of other desks, five of each kind, and six of the vendor desk."""
     world, draw = company.world, company.draw
-    for kind, desk, role, subjects in _OTHER_TICKETS:
+    for kind, desk, job_title, subjects in _OTHER_TICKETS:
         for subject in subjects:
             _add_other_ticket(
                 company,
                 title=subject,
                 kind=kind,
                 desk=desk,
-                assignee=company.offices[role],
+                assignee=company.staff[job_title],
                 subject=subject,
                 reference=f"REF-{draw.between(10_000, 99_999)}",
             )
@@ -169,7 +169,7 @@ def _add_other_tickets(company: Backdrop) -> None:
             title=f"Onboard {firm.name}",
             kind="vendor_onboarding",
             desk="vendor",
-            assignee=company.offices["Vendor Desk Lead"],
+            assignee=company.staff["Vendor Desk Lead"],
             subject=firm.name,
             reference=firm.reference,
         )
@@ -190,7 +190,7 @@ def _add_other_ticket(
     department = draw.pick(DEPARTMENTS)
     return add_ticket(
         company,
-        company.world.get(Person, company.offices[f"{department} Associate"]),
+        company.world.get(Person, company.staff[f"{department} Associate"]),
         title=title,
         kind=kind,
         desk=desk,
@@ -274,7 +274,7 @@ def _add_old_bulletins(company: Backdrop) -> None:
                 Message(
                     id=f"M-{world.count_up('message')}",
                     to=person_id,
-                    sender=company.offices["HR Lead"],
+                    sender=company.staff["HR Lead"],
                     at=world.now - age - company.draw.between(0, 200),
                     topic="bulletin",
                     about=None,

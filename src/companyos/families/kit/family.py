@@ -130,7 +130,7 @@ class Family(msgspec.Struct, frozen=True, eq=False):
     name: str
     phrase: str  # occurs in every brief of this family and in no other family's
     causes: type[msgspec.Struct]  # the hidden causes: one field each, annotated with `Fact` or `Trouble`
-    actor: str  # the job of the person whom the agent plays
+    actor: str  # the job title of the person whom the agent plays
     stage: Callable[[Backdrop, Streams, Any], Case]  # adds a case to a company
     judge: Callable[[World, Case, Any], Ending]  # returns the right ending of a case
     # The expert: yields calls, and its reasoning as working lines.
