@@ -83,6 +83,21 @@ def test_a_directory_is_an_agent_that_workers_can_unpickle(folder: Path) -> None
     _generator.cache_clear()
 
 
+@pytest.mark.parametrize(("load_average", "threads"), [(0.2, 4), (2.6, 1), (9.0, 1)])
+def test_threads_leave_out_cores_that_other_processes_use(
+    load_average: float, threads: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[int] = []
+    monkeypatch.setattr("os.getloadavg", lambda: (load_average, 0.0, 0.0))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    _generator.cache_clear()
+    _generator(str(folder))
+    _generator.cache_clear()
+    assert chosen == [threads]
+
+
 def test_smollm2_loads_from_its_pypi_file_and_plays_an_episode() -> None:
     learner = load(SMOLLM2)
     assert sum(weight.numel() for weight in learner.model.parameters()) == 134_515_008

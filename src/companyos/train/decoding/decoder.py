@@ -220,9 +220,11 @@ class Decoder:
         else:
             logits = F.linear(hidden, self._weights.head)
         logprobs = logits.log_softmax(-1)
-        # The Gumbel trick: the argmax of log probabilities plus noise is a sample.
-        noise = torch.empty_like(logprobs).exponential_().clamp_min_(1e-30).log_()
-        scores = logprobs - temperature[:, None] * noise
+        scores = logprobs.clone()
+        if hidden.is_cuda or temperature.any():  # the condition would make a GPU wait
+            # The Gumbel trick: the argmax of log probabilities plus noise is a sample.
+            noise = torch.empty_like(logprobs).exponential_().clamp_min_(1e-30).log_()
+            scores -= temperature[:, None] * noise
         if self._syntax is None:
             chosen = scores.argmax(-1).masked_fill(tokens_left <= 1, self._newline)
             over = self._is_line_end[chosen]

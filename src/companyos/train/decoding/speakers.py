@@ -20,7 +20,8 @@ from companyos.train.model.layers import causal_model, is_supported
 from companyos.train.model.models import Learner
 
 _MIN_GPU_ROWS = 64  # with fewer rows, a step takes a GPU the same time
-_MAX_FED_TOKENS = 16384  # of a batch that is fed, padding included
+# Most tokens of a batch that is fed, padding included. A CPU is busy with one script already, so padding only costs time.
+_MAX_FED_TOKENS, _MAX_FED_TOKENS_ON_CPU = 16384, 128
 # New scripts are fed once there is one for every 3 rows that are speaking: a feed takes at least 18 ms, even for one row.
 # Chosen for 512 rows from the times of single steps (10 ms) and feeds on one H200: 16 s with 3, 20 s with 8, 15 s with 2.
 _SPEAKING_ROWS_PER_FEED = 3
@@ -88,12 +89,13 @@ def speaker_for(learner: Learner, rows: int, silent: bool = False) -> Speaker:
 
 
 class TokenSpeaker:
-    """Generates token by token. The CPU reads the tokens of a step while the device computes the next step."""
+    """Generates token by token. The CPU reads the tokens of a step while a GPU computes the next step."""
 
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
         self.rows = self._width = decoder.rows
-        self._min_rows = _MIN_GPU_ROWS if decoder.device.type == "cuda" else 1
+        self._on_gpu = decoder.device.type == "cuda"
+        self._max_fed_tokens = _MAX_FED_TOKENS if self._on_gpu else _MAX_FED_TOKENS_ON_CPU
         # All dictionaries are by episode number.
         self._row_of: dict[int, int] = {}
         self._free = list(range(decoder.rows))  # rows
@@ -134,7 +136,7 @@ class TokenSpeaker:
                 self._steps += 1
                 longest = max(self._length_at_step_0.values()) + self._steps
                 self._unread.append(((), self._decoder.step(self._width, longest)))
-            finished = self._read(unread_steps=1)
+            finished = self._read(unread_steps=1 if self._on_gpu else 0)
         return finished
 
     def _feed(self) -> None:
@@ -147,7 +149,8 @@ class TokenSpeaker:
         feeds.sort(key=lambda feed: (feed.new_tokens, feed.episode_number))
         while feeds:
             # The last of a batch is the longest, and the others are padded to its length.
-            size = next(n for n in range(len(feeds), 0, -1) if n == 1 or n * feeds[n - 1].new_tokens <= _MAX_FED_TOKENS)
+            sizes = range(len(feeds), 0, -1)
+            size = next(n for n in sizes if n == 1 or n * feeds[n - 1].new_tokens <= self._max_fed_tokens)
             batch, feeds = feeds[:size], feeds[size:]
             drawn = self._decoder.feed(
                 rows=[self._row_of[feed.episode_number] for feed in batch],
@@ -190,17 +193,29 @@ class TokenSpeaker:
         return SpokenTurn(episode_number, tokens, logprobs[: self._decoder.turn_tokens - 1])
 
     def _narrowed(self) -> list[SpokenTurn]:
-        """When at most half of the rows are in use, move them to the front and halve the width. Return finished turns."""
-        if len(self._row_of) > self._width // 2 or self._width <= self._min_rows:
+        """If few rows are in use, move them to the front and compute no more than these. Return finished turns."""
+        width = narrower(self._width, len(self._row_of), self._on_gpu)
+        if width == self._width:
             return []
         finished = self._read(unread_steps=0)
-        while len(self._row_of) <= self._width // 2 and self._width > self._min_rows:
-            self._width //= 2
+        self._width = width
         remaining = sorted(self._row_of, key=self._row_of.__getitem__)
         self._decoder.move([self._row_of[episode_number] for episode_number in remaining])
         self._row_of = {episode_number: row for row, episode_number in enumerate(remaining)}
         self._free = list(range(len(remaining), self._width))
         return finished
+
+
+def narrower(width: int, rows_in_use: int, on_gpu: bool) -> int:
+    """Return how many rows a step computes from now on.
+
+    On a CPU these are the rows in use. On a GPU each width has its own CUDA graph, so the width is only halved.
+    """
+    if not on_gpu:
+        return rows_in_use
+    while rows_in_use <= width // 2 and width > _MIN_GPU_ROWS:
+        width //= 2
+    return width
 
 
 class _Feed(NamedTuple):

@@ -4,6 +4,7 @@
 calls are sampled: the most likely token each time, unless `--temperature` or `--repeats` say otherwise.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -22,7 +23,8 @@ from companyos.train.data.script import Script, opening, reply_text, turn_text
 from companyos.train.data.turns import BEGINS, MAX_WORKING_LINES, PROMPT_DUE, TurnProgress, split_turn, working_syntax
 from companyos.train.model.models import Learner, check_model, device_named, load
 
-_MAX_ROWS = 1024  # episodes that are played at the same time
+# Episodes that are played at the same time. A row of 4,096 tokens takes 190 MB of cache for SmolLM2 in float32.
+_MAX_ROWS, _MAX_ROWS_ON_CPU = 1024, 16
 _GREEDY = Decoding()
 
 
@@ -155,7 +157,8 @@ class LocalModel:
 
         learner, decoding = _generator(self._folder).learner, self._decoding
         tokenizer = learner.script_tokenizer()
-        speaker = speaker_for(learner, min(_MAX_ROWS, len(task_ids)))
+        max_rows = _MAX_ROWS if learner.device.type == "cuda" else _MAX_ROWS_ON_CPU
+        speaker = speaker_for(learner, min(max_rows, len(task_ids)))
         episodes = (
             ModelEpisode(
                 task_id,
@@ -189,4 +192,19 @@ def open_local(folder: str, options: Mapping[str, str] | None = None) -> AgentFa
 
 @cache
 def _generator(folder: str) -> TurnGenerator:
-    return TurnGenerator(load(folder, device_named("auto")))
+    device = device_named("auto")
+    if device == "cpu":
+        _use_idle_cores()
+    return TurnGenerator(load(folder, device))
+
+
+def _use_idle_cores() -> None:
+    """Let torch use only as many threads as this machine has idle cores.
+
+    Threads wait for each other many times in each step. If other processes use the cores, a step with two threads took 15
+    times as long as with one.
+    """
+    import torch
+
+    busy = round(os.getloadavg()[0]) if hasattr(os, "getloadavg") else 0
+    torch.set_num_threads(max(1, torch.get_num_threads() - busy))
