@@ -152,6 +152,7 @@ def test_a_field_that_cannot_be_read_is_marked_and_everything_typed_is_kept(site
         seen.page.locator("[aria-invalid=true]").wait_for()
         field = seen.page.locator("[name=hours]")
         assert "Hours is a whole number, not 'a day'" in _message_of(seen, field)
+        assert field.input_value() == "a day"
         assert field.evaluate("field => field === document.activeElement")
         check_looks(seen, 1280)
 
