@@ -36,8 +36,11 @@ def test_eval_says_success_with_its_interval_the_failures_and_the_next_command(f
     assert 0 <= success["low"] < success["value"] < success["high"] <= 1
     assert (found["episodes"], found["successes"]) == (8, round(8 * success["value"]))
     assert 1 <= len(found["failures"]) <= 2
+    assert found["examined"] == 8 - found["successes"]
+    blamed = {episode["file"]: episode["habit"] for episode in result("blame", folder)["episodes"]}
     for failure in found["failures"]:
-        assert Path(failure["transcript"]).is_file()
+        assert failure["habit"] == blamed[failure["transcript"]]
+        assert failure["episodes"] == list(blamed.values()).count(failure["habit"])
     words = found["next"][0].split()
     assert words[:2] == ["companyos", "blame"]
     assert run(*words[1:])[0] == 0

@@ -1,4 +1,4 @@
-"""How `companyos eval` ends: success with its interval, the most frequent failures, and what to do next."""
+"""How `companyos eval` ends: success with its interval, the most frequent mistakes, and what to do next."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -8,19 +8,25 @@ from typing import Any
 import msgspec
 
 from companyos.agents.agent import Usage
+from companyos.cli.options import read_transcript
+from companyos.cli.terminal import with_bar
+from companyos.evaluate.judge.blame import Blame, blame
+from companyos.evaluate.judge.blame_text import headline
+from companyos.evaluate.judge.habits import habit_of
 from companyos.evaluate.judge.outcome import Outcome
+from companyos.evaluate.reports.report import FAILURES, spread_over_families
 from companyos.evaluate.runs.episode_file import EpisodeKey, spent_on
-from companyos.evaluate.stats.failures import frequent_failures
 from companyos.evaluate.stats.intervals import Estimate
+
+MAX_KINDS = 2  # kinds of failure that are shown
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A kind of failure, and the transcript of one episode that failed so."""
+    """A decisive mistake, how many of the examined episodes it lost, and the shortest of these episodes."""
 
-    kind: str
+    habit: str
     episodes: int
-    said: str  # the ending that the agent chose
-    right: str  # the right ending
+    headline: str
     transcript: str
 
 
@@ -34,6 +40,7 @@ class EvalResult(msgspec.Struct, frozen=True):
     episodes: int
     successes: int
     success: Estimate
+    examined: int  # failed episodes of which the decisive mistake was found: at most `FAILURES`
     failures: list[Failure]
     raised: int  # episodes that the agent lost by an exception
     traceback: str  # the file of the first of them; empty if there is none
@@ -43,16 +50,8 @@ class EvalResult(msgspec.Struct, frozen=True):
 
 def eval_result(run: Path, results: dict[str, Any], outcomes: Sequence[Outcome]) -> EvalResult:
     """Summarise a run that has ended."""
-    failures = [
-        Failure(
-            kind=frequent.kind,
-            episodes=frequent.episodes,
-            said=frequent.example.said,
-            right=frequent.example.right,
-            transcript=_transcript(run, frequent.example),
-        )
-        for frequent in frequent_failures(outcomes)
-    ]
+    failed = spread_over_families([outcome for outcome in outcomes if not outcome.success], FAILURES)
+    failures = _frequent_failures(run, failed)
     raised = [EpisodeKey(outcome.task_id, outcome.trial) for outcome in outcomes if outcome.raised]
     return EvalResult(
         agent=results["agent"],
@@ -62,6 +61,7 @@ def eval_result(run: Path, results: dict[str, Any], outcomes: Sequence[Outcome])
         episodes=len(outcomes),
         successes=sum(outcome.success for outcome in outcomes),
         success=msgspec.convert(results["overall"]["numbers"]["success"], Estimate),
+        examined=len(failed),
         failures=failures,
         raised=len(raised),
         traceback=str(run / min(raised).error_place) if raised else "",
@@ -73,14 +73,30 @@ def eval_result(run: Path, results: dict[str, Any], outcomes: Sequence[Outcome])
     )
 
 
+def _frequent_failures(run: Path, failed: Sequence[Outcome]) -> list[Failure]:
+    """Return the decisive mistakes that lost most of these episodes."""
+    blames: dict[str, list[tuple[Outcome, Blame]]] = {}
+    for outcome in with_bar(failed, len(failed), "explaining"):
+        blamed = blame(read_transcript(_path(run, outcome)), outcome.raised)
+        blames.setdefault(habit_of(blamed), []).append((outcome, blamed))
+    failures = []
+    for habit, episodes in sorted(blames.items(), key=lambda item: (-len(item[1]), item[0]))[:MAX_KINDS]:
+        outcome, blamed = min(episodes, key=lambda episode: (episode[0].steps, episode[0].task_id, episode[0].trial))
+        failures.append(Failure(habit, len(episodes), headline(blamed), str(_path(run, outcome))))
+    return failures
+
+
 def lines(result: EvalResult) -> Iterator[str]:
     """Yield the result as a person reads it."""
     successes = f"{result.successes} of {result.episodes} episodes succeeded"
     yield f"{result.agent} on {result.suite}, version {result.version}: {successes}, {_with_interval(result.success)}"
     if result.failures:
-        yield "Most frequent failures, each with a transcript to look at:"
+        failed = result.episodes - result.successes
+        examined = f" among {result.examined} of them" if result.examined < failed else ""
+        yield f"{failed} failed. The most frequent mistakes{examined}, each with the shortest episode:"
     for failure in result.failures:
-        yield f"{failure.episodes:>5} {failure.kind}"
+        yield f"{failure.episodes:>5} {failure.habit}"
+        yield f"      {failure.headline}"
         yield f"      {failure.transcript}"
     if result.raised:
         yield f"The agent raised in {result.raised} episodes, which are failures. A traceback: {result.traceback}"
@@ -98,5 +114,5 @@ def _with_interval(success: Estimate) -> str:
     return f"{100 * success.value:.1f} % (95 % interval: {100 * success.low:.1f}–{100 * success.high:.1f})"
 
 
-def _transcript(run: Path, outcome: Outcome) -> str:
-    return str(run / EpisodeKey(outcome.task_id, outcome.trial).place)
+def _path(run: Path, outcome: Outcome) -> Path:
+    return run / EpisodeKey(outcome.task_id, outcome.trial).place

@@ -131,10 +131,13 @@ def differences(run: Run) -> dict[str, Estimate]:
 def sample(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """The episodes to examine: failures, then successes, evenly from every family, and the same ones every time."""
     by_success = grouped(outcomes, lambda outcome: outcome.success)
-    return [*_spread(by_success.get(False, []), FAILURES), *_spread(by_success.get(True, []), SUCCESSES)]
+    return [
+        *spread_over_families(by_success.get(False, []), FAILURES),
+        *spread_over_families(by_success.get(True, []), SUCCESSES),
+    ]
 
 
-def _spread(outcomes: Sequence[Outcome], max_episodes: int) -> list[Outcome]:
+def spread_over_families(outcomes: Sequence[Outcome], max_episodes: int) -> list[Outcome]:
     """Take one episode of each family in turn, in an order drawn by hash."""
     families = grouped(sorted(outcomes, key=_hash), lambda outcome: outcome.family)
     rounds = zip_longest(*(families[name] for name in sorted(families)))
