@@ -17,7 +17,7 @@ from companyos.core.episode import Transcript
 from companyos.env import make
 from companyos.evaluate.judge.outcome import Outcome
 from companyos.evaluate.runs.episode_file import EpisodeKey
-from companyos.evaluate.runs.run import OUTCOMES, RESULTS, evaluate, on_processes
+from companyos.evaluate.runs.run import OUTCOMES_FILE, RESULTS_FILE, evaluate, on_processes
 from companyos.evaluate.runs.submission import check
 from tests.agents.fakes import Expert, endpoint
 from tests.blocks import ROOT
@@ -197,7 +197,7 @@ def fragile(module: Path) -> str:
 
 
 def outcomes(run: Path) -> list[Outcome]:
-    return [msgspec.json.decode(line, type=Outcome) for line in (run / OUTCOMES).read_bytes().splitlines()]
+    return [msgspec.json.decode(line, type=Outcome) for line in (run / OUTCOMES_FILE).read_bytes().splitlines()]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -226,7 +226,7 @@ def test_a_resumed_run_does_not_repeat_an_episode_in_which_the_agent_raised(frag
     run, suite = tmp_path / "run", own_suite(tmp_path)
     first = evaluate(fragile, suite, 1, run, on_processes(1))
     constructed = Path("constructed.txt").read_text()
-    (run / RESULTS).unlink()
+    (run / RESULTS_FILE).unlink()
     assert evaluate(fragile, suite, 1, run, on_processes(1)) == first
     assert Path("constructed.txt").read_text() == constructed
 
@@ -246,7 +246,7 @@ def test_a_submission_with_such_episodes_passes_its_check_and_an_edited_one_does
 
 def test_a_run_in_which_nothing_was_raised_has_the_files_that_it_always_had(tmp_path: Path) -> None:
     run = small_run(tmp_path)
-    assert b"raised" not in (run / OUTCOMES).read_bytes() + (run / RESULTS).read_bytes()
+    assert b"raised" not in (run / OUTCOMES_FILE).read_bytes() + (run / RESULTS_FILE).read_bytes()
 
 
 def test_eval_and_blame_say_that_the_agent_raised(fragile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from companyos.env import make
 from companyos.env.chat import FORMS, prompt
 from companyos.env.line_syntax import find_tool, write_line
 from companyos.evaluate.runs.episode_file import EpisodeKey, saved_episode, spent_on, usage_of
-from companyos.evaluate.runs.run import RUN, BadRun, evaluate, on_processes
+from companyos.evaluate.runs.run import RUN_FILE, BadRun, evaluate, on_processes
 from tests.agents.fakes import Endpoint, Expert, Request, Response, completion, endpoint, function, step_of, tool_call
 from tests.evaluate.runs import few_tasks, own_suite, small_run
 from tests.shell import run as command
@@ -285,7 +285,7 @@ def test_eval_asks_a_model_and_says_what_it_cost(tmp_path: Path, monkeypatch: py
     assert {headers["authorization"] for headers in server.headers} == {"Bearer open-sesame"}
     written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
     assert b"open-sesame" not in written
-    options = msgspec.json.decode((tmp_path / "run" / RUN).read_bytes())["options"]
+    options = msgspec.json.decode((tmp_path / "run" / RUN_FILE).read_bytes())["options"]
     assert options == {
         "base_url": server.url, "api_key_env": "FAKE_KEY", "form": "text", "temperature": "0.0", "price_in": "1.0",
         "price_out": "2.0", "max_tokens": "64", "context": "8000", "timeout": "60.0",

@@ -29,7 +29,7 @@ from companyos.evaluate.runs.roster import (
     agent_named,
     names,
 )
-from companyos.evaluate.runs.run import RESULTS, RUN, BadRun, evaluate, on_processes, plan_of
+from companyos.evaluate.runs.run import RESULTS_FILE, RUN_FILE, BadRun, evaluate, on_processes, plan_of
 from companyos.evaluate.suites.suite import SUITES, suite
 from companyos.families.kit.goals import add_up
 from tests.evaluate.runs import AGENT, TRIALS, begin, few_tasks, own_suite, small_run
@@ -40,7 +40,7 @@ KILLS = 10 if FULL else 3
 
 
 def results(run: Path) -> bytes:
-    return (run / RESULTS).read_bytes()
+    return (run / RESULTS_FILE).read_bytes()
 
 
 # -- what is written ---------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def test_results_name_agent_and_suite_but_neither_time_nor_machine(tmp_path: Pat
     mine = suite(own_suite(tmp_path))
     assert (found["agent"], found["suite"], found["hash"], found["version"]) == (AGENT, "few", mine.hash, BENCHMARK_VERSION)
     assert found["canary"] == CANARY
-    circumstances = msgspec.json.decode((run / RUN).read_bytes())
+    circumstances = msgspec.json.decode((run / RUN_FILE).read_bytes())
     assert {"begun", "python", "machine", "companyos"} <= circumstances.keys()
     assert not {"begun", "python", "machine", "companyos"} & found.keys()
 
@@ -102,7 +102,7 @@ def test_a_run_that_is_killed_repeatedly_ends_with_the_same_results(tmp_path: Pa
         runner.kill()
         runner.wait()
         _outlive(runner.pid)
-    assert not (broken / RESULTS).exists()
+    assert not (broken / RESULTS_FILE).exists()
     assert begin(name, broken).wait() == 0
     assert results(broken) == results(whole)
     assert (broken / "outcomes.jsonl").read_bytes() == (whole / "outcomes.jsonl").read_bytes()

@@ -9,7 +9,7 @@ from ray.cluster_utils import Cluster
 
 from companyos.evaluate.runs.cluster import on_ray
 from companyos.evaluate.runs.episode_file import places
-from companyos.evaluate.runs.run import RESULTS, FinishedEpisode, evaluate
+from companyos.evaluate.runs.run import RESULTS_FILE, FinishedEpisode, evaluate
 from tests.evaluate.runs import AGENT, TRIALS, own_suite, small_run
 
 SIZE = 12
@@ -43,15 +43,15 @@ def test_a_node_that_is_removed_midway_changes_nothing(cluster: Cluster, tmp_pat
 
     evaluate(AGENT, own_suite(tmp_path, SIZE), TRIALS, run, on_ray(cluster.address), watch=watch)
     assert left
-    assert (run / RESULTS).read_bytes() == (whole / RESULTS).read_bytes()
+    assert (run / RESULTS_FILE).read_bytes() == (whole / RESULTS_FILE).read_bytes()
     assert (run / "manifest.txt").read_bytes() == (whole / "manifest.txt").read_bytes()
 
 
 def test_a_run_begun_here_goes_on_there(cluster: Cluster, tmp_path: Path) -> None:
     whole = small_run(tmp_path, size=SIZE)
-    before = (whole / RESULTS).read_bytes()
+    before = (whole / RESULTS_FILE).read_bytes()
     for place in list(places(whole))[::2]:
         (whole / place).unlink()
     cluster.add_node(num_cpus=1)
     evaluate(AGENT, own_suite(tmp_path, SIZE), TRIALS, whole, on_ray(cluster.address))
-    assert (whole / RESULTS).read_bytes() == before
+    assert (whole / RESULTS_FILE).read_bytes() == before

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from companyos.evaluate.judge.outcome import Outcome
-from companyos.evaluate.runs.run import OUTCOMES
+from companyos.evaluate.runs.run import OUTCOMES_FILE
 from tests.agents.fakes import Request, Response, completion, endpoint, function
 from tests.blocks import ROOT
 from tests.evaluate.runs import own_suite
@@ -26,7 +26,7 @@ def test_the_example_makes_the_calls_of_a_model_behind_an_endpoint(tmp_path: Pat
         words = ["--suite", own_suite(tmp_path), "--workers", "1", "--out", str(tmp_path / "run")]
         command = [sys.executable, "-m", "companyos", "eval", "--agent", "examples/agents/openai_agent.py:Agent", *words]
         subprocess.run(command, cwd=ROOT, check=True)
-    lines = (tmp_path / "run" / OUTCOMES).read_bytes().splitlines()
+    lines = (tmp_path / "run" / OUTCOMES_FILE).read_bytes().splitlines()
     outcomes = [msgspec.json.decode(line, type=Outcome) for line in lines]
     assert len(outcomes) == 4
     assert sum(outcome.steps for outcome in outcomes) == len(server.requests)

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from companyos.evaluate.reports.report import Run, read_run
-from companyos.evaluate.runs.episode_file import FOLDER, EpisodeKey, saved_episode
-from companyos.evaluate.runs.run import RESULTS, RUN, BadRun
+from companyos.evaluate.runs.episode_file import EPISODES_FOLDER, EpisodeKey, saved_episode
+from companyos.evaluate.runs.run import RESULTS_FILE, RUN_FILE, BadRun
 from companyos.evaluate.stats.metrics import Results
 from companyos.serve.errors import UnknownRoute
 
@@ -50,6 +50,7 @@ class ResultsFolder:
         return [run for file in self._files("*results.json") if (run := self._summary_of(file)) is not None]
 
     def result(self, name: str) -> EvaluationSummary:
+        """Return the numbers of the evaluation run with this name."""
         return _find_by_name(self.runs(), name)
 
     def run(self, name: str) -> Run | None:
@@ -77,38 +78,40 @@ class ResultsFolder:
         return [log for file in self._files("*.jsonl") if (log := self._training_log(file)) is not None]
 
     def log(self, name: str) -> TrainingLog:
+        """Return the log of the training run with this name."""
         return _find_by_name(self.logs(), name)
 
     # -- files -----------------------------------------------------------------------------------------------------
 
     def _files(self, pattern: str) -> Iterator[Path]:
         """Yield files that match a pattern, in order. Skip episode folders, which may hold thousands of files."""
-        waiting, seen = [(self.folder, 0)], 0
-        while waiting:
-            folder, depth = waiting.pop(0)
+        to_search = [(self.folder, 0)]  # folders, each with its depth
+        entries = 0
+        while to_search:
+            folder, depth = to_search.pop(0)
             for path in sorted(folder.iterdir()):
-                seen += 1
-                if seen > MAX_ENTRIES:
+                entries += 1
+                if entries > MAX_ENTRIES:
                     return
                 if path.is_symlink() or path.name.startswith("."):
                     continue
                 if path.is_file() and path.match(pattern):
                     yield path
-                elif path.is_dir() and path.name != FOLDER and depth < _MAX_DEPTH:
-                    waiting.append((path, depth + 1))
+                elif path.is_dir() and path.name != EPISODES_FOLDER and depth < _MAX_DEPTH:
+                    to_search.append((path, depth + 1))
 
     def _relative_path(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
     def _summary_of(self, file: Path) -> EvaluationSummary | None:
-        """Return the numbers in a file, or None if it has none."""
+        """Return the numbers of the run in a file, or None if the file has none."""
         try:
             raw = file.read_bytes()
             results = msgspec.json.decode(raw, type=Results)
             agent = msgspec.json.decode(raw, type=_AgentName).agent
         except (msgspec.MsgspecError, UnicodeDecodeError, OSError):
             return None
-        has_episodes = file.name == RESULTS and (file.parent / RUN).is_file()
+        has_episodes = file.name == RESULTS_FILE and (file.parent / RUN_FILE).is_file()
         return EvaluationSummary(self._relative_path(file.parent if has_episodes else file), agent, results, has_episodes)
 
     def _training_log(self, file: Path) -> TrainingLog | None:

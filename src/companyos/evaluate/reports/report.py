@@ -16,7 +16,7 @@ from companyos.evaluate.judge.blame import Blame, blame
 from companyos.evaluate.judge.outcome import Outcome
 from companyos.evaluate.judge.playback import Playback, playback
 from companyos.evaluate.runs.episode_file import EpisodeKey, saved_episode
-from companyos.evaluate.runs.run import OUTCOMES, RESULTS, SUITE, BadRun, RunPlan, plan_of
+from companyos.evaluate.runs.run import OUTCOMES_FILE, RESULTS_FILE, SUITE_FILE, BadRun, RunPlan, plan_of
 from companyos.evaluate.stats.compare import Comparison, compare
 from companyos.evaluate.stats.intervals import Estimate
 from companyos.evaluate.stats.metrics import ENDING, SAME_WORK, WAY, Results, summarise
@@ -97,10 +97,10 @@ def read_run(folder: Path) -> Run:
     """Read a run from its folder. `BadRun` if the folder holds none, or an unfinished one."""
     plan = plan_of(folder)
     try:
-        results = msgspec.json.decode((folder / RESULTS).read_bytes(), type=Results)
-        lines = (folder / OUTCOMES).read_bytes().splitlines()
+        results = msgspec.json.decode((folder / RESULTS_FILE).read_bytes(), type=Results)
+        lines = (folder / OUTCOMES_FILE).read_bytes().splitlines()
         outcomes = tuple(msgspec.json.decode(line, type=Outcome) for line in lines)
-        tasks = read_suite(plan.suite, (folder / SUITE).read_text())
+        tasks = read_suite(plan.suite, (folder / SUITE_FILE).read_text())
     except FileNotFoundError as missing:
         raise BadRun(f"{folder} has no {Path(missing.filename).name}: finish the run with `companyos eval`") from None
     except (msgspec.MsgspecError, BadTask, OSError, UnicodeDecodeError) as error:

@@ -11,7 +11,7 @@ from companyos.core.files import PART, write_atomic
 from companyos.core.task import TaskId
 from companyos.families.kit.goals import add_up
 
-FOLDER = "episodes"
+EPISODES_FOLDER = "episodes"
 _SUFFIX = ".jsonl"
 _USAGE_SUFFIX = f".usage{_SUFFIX}"  # token counts and costs, in a file beside the transcript
 _PERSON_SUFFIX = ".person.json"  # in a study: the file beside the transcript with a `PersonRecord`
@@ -27,7 +27,7 @@ class EpisodeKey(msgspec.Struct, frozen=True, order=True):
     @property
     def place(self) -> str:
         """The path of the episode's transcript, relative to the run's folder."""
-        return f"{FOLDER}/{TaskId.parse(self.task_id).family}/{self.task_id}.{self.trial}{_SUFFIX}"
+        return f"{EPISODES_FOLDER}/{TaskId.parse(self.task_id).family}/{self.task_id}.{self.trial}{_SUFFIX}"
 
     @property
     def usage_place(self) -> str:
@@ -135,14 +135,14 @@ def _usages(path: Path) -> Iterator[Usage]:
 
 def places(run: Path) -> Iterator[str]:
     """Yield the path of every finished file among the episodes, relative to the run's folder."""
-    for path in sorted((run / FOLDER).rglob("*")):
+    for path in sorted((run / EPISODES_FOLDER).rglob("*")):
         if path.is_file() and path.suffix != PART:
             yield path.relative_to(run).as_posix()
 
 
 def transcripts(folder: Path) -> list[Path]:
     """The transcripts of a run. In a folder that holds no run: every `*.jsonl` file below it."""
-    episodes = folder / FOLDER
+    episodes = folder / EPISODES_FOLDER
     paths = sorted((episodes if episodes.is_dir() else folder).rglob(f"*{_SUFFIX}"))
     return [path for path in paths if not path.name.endswith(_USAGE_SUFFIX)]
 

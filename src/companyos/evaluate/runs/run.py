@@ -33,7 +33,9 @@ from companyos.evaluate.stats.metrics import summarise
 from companyos.evaluate.suites.suite import Suite, suite
 from companyos.families.kit.goals import add_up
 
-RESULTS, MANIFEST, OUTCOMES, RUN, SUITE = "results.json", "manifest.txt", "outcomes.jsonl", "run.json", "suite.txt"
+# Files in the folder of a run.
+RUN_FILE, SUITE_FILE = "run.json", "suite.txt"
+RESULTS_FILE, MANIFEST_FILE, OUTCOMES_FILE = "results.json", "manifest.txt", "outcomes.jsonl"
 _CHUNK = 4  # episodes that a worker process takes at a time
 
 
@@ -202,7 +204,7 @@ class BadRun(ValueError):
 def begin(run: Path, plan: RunPlan, tasks: Suite, options: Options) -> None:
     """Prepare an empty folder for this run, or check that the folder holds this run already."""
     run.mkdir(parents=True, exist_ok=True)
-    if (run / RUN).exists():
+    if (run / RUN_FILE).exists():
         existing = plan_of(run)
         if msgspec.structs.replace(existing, trials=plan.trials) != plan:
             raise BadRun(
@@ -212,18 +214,18 @@ def begin(run: Path, plan: RunPlan, tasks: Suite, options: Options) -> None:
             raise BadRun(f"{run} holds a run of {existing.trials} trials; ask for that many, or give another folder")
     elif any(run.iterdir()):
         raise BadRun(f"{run} is neither empty nor the folder of a run")
-    (run / SUITE).write_text(tasks.to_text())
-    write_atomic(run / RUN, as_json({**msgspec.structs.asdict(plan), **circumstances(), "options": dict(options)}))
+    (run / SUITE_FILE).write_text(tasks.to_text())
+    write_atomic(run / RUN_FILE, as_json({**msgspec.structs.asdict(plan), **circumstances(), "options": dict(options)}))
 
 
 def plan_of(run: Path) -> RunPlan:
     """Read the plan of a folder's run. `BadRun` if the folder holds none."""
     try:
-        return msgspec.json.decode((run / RUN).read_bytes(), type=RunPlan)
+        return msgspec.json.decode((run / RUN_FILE).read_bytes(), type=RunPlan)
     except FileNotFoundError:
         raise BadRun(f"{run} is not the folder of a run") from None
     except msgspec.MsgspecError as error:
-        raise BadRun(f"{run / RUN}: {error}") from None
+        raise BadRun(f"{run / RUN_FILE}: {error}") from None
 
 
 def circumstances() -> dict[str, Any]:
@@ -241,9 +243,9 @@ def circumstances() -> dict[str, Any]:
 def conclude(run: Path, plan: RunPlan, tasks: Suite, finished: Sequence[FinishedEpisode]) -> dict[str, Any]:
     """Write the manifest of the run's files, the outcome of each episode, and the results."""
     results = results_of(plan, tasks, finished)
-    (run / MANIFEST).write_text(manifest_of(finished))
-    (run / OUTCOMES).write_bytes(outcomes_of(finished))
-    write_atomic(run / RESULTS, as_json(results))
+    (run / MANIFEST_FILE).write_text(manifest_of(finished))
+    (run / OUTCOMES_FILE).write_bytes(outcomes_of(finished))
+    write_atomic(run / RESULTS_FILE, as_json(results))
     return results
 
 

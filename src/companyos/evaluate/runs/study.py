@@ -10,7 +10,7 @@ from threading import Lock
 import msgspec
 
 from companyos.evaluate.runs.episode_file import EpisodeKey, PersonRecord, person_of, save_episode, saved_episode
-from companyos.evaluate.runs.run import RUN, FinishedEpisode, RunPlan, begin, conclude, judged, plan_of
+from companyos.evaluate.runs.run import RUN_FILE, FinishedEpisode, RunPlan, begin, conclude, judged, plan_of
 from companyos.evaluate.suites.suite import Suite
 
 PERSON = "person"  # the name of the agent in the run
@@ -29,7 +29,7 @@ class StudyRun:
 
     def __init__(self, folder: Path, tasks: Suite) -> None:
         """Open the folder, or prepare an empty one. Raises `BadRun` if it holds another run."""
-        trials = plan_of(folder).trials if (folder / RUN).exists() else 1
+        trials = plan_of(folder).trials if (folder / RUN_FILE).exists() else 1
         self._folder, self._suite = folder, tasks
         self._plan = RunPlan(PERSON, tasks.name, tasks.hash, trials)
         begin(folder, self._plan, tasks, ())

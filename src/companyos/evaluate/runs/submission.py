@@ -18,10 +18,10 @@ from companyos.env.rewards import current_profile_name
 from companyos.evaluate.judge.outcome import REWARD
 from companyos.evaluate.runs.episode_file import EpisodeKey, error_of, person_of, places, usage_of
 from companyos.evaluate.runs.run import (
-    MANIFEST,
-    OUTCOMES,
-    RESULTS,
-    SUITE,
+    MANIFEST_FILE,
+    OUTCOMES_FILE,
+    RESULTS_FILE,
+    SUITE_FILE,
     BadRun,
     FinishedEpisode,
     RunPlan,
@@ -101,9 +101,9 @@ def _suite_of(run: Path, plan: RunPlan) -> Suite:
         return suite(plan.suite)
     except BadChoice:
         try:
-            return read_suite(plan.suite, (run / SUITE).read_text())
+            return read_suite(plan.suite, (run / SUITE_FILE).read_text())
         except (OSError, BadTask, ValueError) as error:
-            raise BadRun(f"{run / SUITE}: {error}") from None
+            raise BadRun(f"{run / SUITE_FILE}: {error}") from None
 
 
 def _wrong_plan(plan: RunPlan, tasks: Suite) -> Iterator[SubmissionFinding]:
@@ -191,17 +191,18 @@ def hash_of(files: Iterable[Path]) -> str:
 def _wrong_numbers(run: Path, results: dict[str, Any], finished: list[FinishedEpisode]) -> list[SubmissionFinding]:
     """Compare the manifest, the outcomes and the results in the folder with those that we computed."""
     wrong_lines = [
-        *_wrong_lines(run, MANIFEST, manifest_of(finished)),
-        *_wrong_lines(run, OUTCOMES, outcomes_of(finished).decode()),
+        *_wrong_lines(run, MANIFEST_FILE, manifest_of(finished)),
+        *_wrong_lines(run, OUTCOMES_FILE, outcomes_of(finished).decode()),
     ]
     try:
-        claimed = msgspec.json.decode((run / RESULTS).read_bytes())
+        claimed = msgspec.json.decode((run / RESULTS_FILE).read_bytes())
     except OSError:
-        return [*wrong_lines, SubmissionFinding(RESULTS, "missing file", "there are no results")]
+        return [*wrong_lines, SubmissionFinding(RESULTS_FILE, "missing file", "there are no results")]
     except msgspec.MsgspecError as error:
-        return [*wrong_lines, SubmissionFinding(RESULTS, "unreadable file", str(error))]
+        return [*wrong_lines, SubmissionFinding(RESULTS_FILE, "unreadable file", str(error))]
     computed = msgspec.json.decode(msgspec.json.encode(results))
-    return [*wrong_lines, *(SubmissionFinding(RESULTS, "edited number", what) for what in _differences(claimed, computed))]
+    differences = _differences(claimed, computed)
+    return [*wrong_lines, *(SubmissionFinding(RESULTS_FILE, "edited number", difference) for difference in differences)]
 
 
 def _wrong_lines(run: Path, name: str, computed: str) -> Iterator[SubmissionFinding]:

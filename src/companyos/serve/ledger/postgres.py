@@ -177,9 +177,9 @@ class PostgresLedger(Ledger):
                 return 0  # another worker is doing it
             # Rows are locked first and checked again, because a step may have come in between. Locked sessions, which are
             # in use, are skipped.
-            lock = f"SELECT id FROM companyos_session WHERE {sql.OLD} LIMIT {MAX_EXPIRED} FOR UPDATE SKIP LOCKED"
+            lock = f"SELECT id FROM companyos_session WHERE {sql.SESSION_IS_OLD} LIMIT {MAX_EXPIRED} FOR UPDATE SKIP LOCKED"
             ids = [session_id for (session_id,) in db.execute(lock, (before, before))]
-            delete = f"DELETE FROM companyos_session WHERE id = ANY(%b) AND {sql.OLD}"
+            delete = f"DELETE FROM companyos_session WHERE id = ANY(%b) AND {sql.SESSION_IS_OLD}"
             sessions = db.execute(delete, (ids, before, before)).rowcount
             limits = {"before": before, "room": MAX_EXPIRED - sessions}
             return sessions + db.execute(sql.EXPIRE_HANDLES, limits).rowcount

@@ -15,7 +15,7 @@ CREATE TABLE companyos_turn (
 );
 CREATE TABLE companyos_format (format integer NOT NULL);
 """
-_OTHER_TABLES = """
+_HANDLE_AND_ATTEMPT_TABLES = """
 CREATE TABLE companyos_handle (
     id text COLLATE "C" PRIMARY KEY, session text NOT NULL, created double precision NOT NULL, owner text NOT NULL
 );
@@ -33,7 +33,7 @@ CREATE INDEX companyos_session_owner ON companyos_session (owner);
 # Format 2 stored handles and attempts as sessions. The field `reward` of such a session was "handle" or "attempt", its field
 # `task_id` was the id of the session that it belonged to, and the id of an attempt began with "~exam.".
 _UPGRADE_FROM_2 = f"""
-{_OTHER_TABLES}
+{_HANDLE_AND_ATTEMPT_TABLES}
 INSERT INTO companyos_handle
 SELECT id, convert_from(header, 'UTF8')::json ->> 'task_id', created, owner FROM companyos_session
 WHERE convert_from(header, 'UTF8')::json ->> 'reward' = 'handle';
@@ -42,8 +42,14 @@ SELECT substr(id, 7), convert_from(header, 'UTF8')::json ->> 'task_id', owner FR
 WHERE convert_from(header, 'UTF8')::json ->> 'reward' = 'attempt';
 DELETE FROM companyos_session WHERE convert_from(header, 'UTF8')::json ->> 'reward' IN ('handle', 'attempt');
 """
-UPGRADES = {0: _SESSION_TABLES + _OTHER_TABLES, 1: _UPGRADE_FROM_1 + _UPGRADE_FROM_2, 2: _UPGRADE_FROM_2, FORMAT: ""}
+UPGRADES = {  # by the format that a database has; 0: it has no tables yet
+    0: _SESSION_TABLES + _HANDLE_AND_ATTEMPT_TABLES,
+    1: _UPGRADE_FROM_1 + _UPGRADE_FROM_2,
+    2: _UPGRADE_FROM_2,
+    FORMAT: "",
+}
 
+# Parameters: ids, times, headers and owners of the sessions; numbers and calls of the turns with which all of them begin.
 BEGIN = """
 WITH opened AS (
     INSERT INTO companyos_session (id, created, header, owner)
@@ -70,15 +76,16 @@ STORED_CALLS = """
 SELECT session, turn, call FROM companyos_turn
 JOIN unnest(%b::text[], %b::int[]) AS asked (session, turn) USING (session, turn)
 """
-# "/" is the character after ".", so this is a range of the primary key, which is sorted by bytes.
+# The parameters are "name." and "name/". "/" is the character after ".", so this is a range of the primary key, which is
+# sorted by bytes.
 NEWEST = "SELECT id FROM companyos_session WHERE id > %s AND id < %s ORDER BY created DESC LIMIT 1"
 PUT_HANDLE = """
 INSERT INTO companyos_handle (id, session, created, owner) VALUES (%b, %b, %b, %b)
 ON CONFLICT (id) DO UPDATE SET session = excluded.session, created = excluded.created, owner = excluded.owner
 """
 # The condition that a session was last used before a time, which is passed twice.
-OLD = "created < %b AND NOT EXISTS (SELECT FROM companyos_turn WHERE session = id AND at >= %b)"
-# The condition stands twice: the outer one is checked again on a handle that was changed meanwhile.
+SESSION_IS_OLD = "created < %b AND NOT EXISTS (SELECT FROM companyos_turn WHERE session = id AND at >= %b)"
+# The condition occurs twice. PostgreSQL checks the outer one again on a handle that was changed in the meantime.
 EXPIRE_HANDLES = """
 DELETE FROM companyos_handle
 WHERE id IN (SELECT id FROM companyos_handle WHERE created < %(before)b LIMIT %(room)b) AND created < %(before)b

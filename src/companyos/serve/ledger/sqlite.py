@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS turn (
     UNIQUE (session, turn)
 );
 """
-_OTHER_TABLES = """
+_HANDLE_AND_ATTEMPT_TABLES = """
 CREATE TABLE handle (id TEXT PRIMARY KEY, session TEXT NOT NULL, created REAL NOT NULL, owner TEXT NOT NULL);
 CREATE INDEX handle_created ON handle (created);
 CREATE INDEX handle_owner ON handle (owner);
@@ -56,14 +56,19 @@ CREATE INDEX session_owner ON session (owner);
 # Format 2 stored handles and attempts as sessions. The field `reward` of such a session was "handle" or "attempt", its field
 # `task_id` was the id of the session that it belonged to, and the id of an attempt began with "~exam.".
 _UPGRADE_FROM_2 = f"""
-{_OTHER_TABLES}
+{_HANDLE_AND_ATTEMPT_TABLES}
 INSERT INTO handle SELECT id, json_extract(CAST(header AS TEXT), '$.task_id'), created, owner FROM session
     WHERE json_extract(CAST(header AS TEXT), '$.reward') = 'handle';
 INSERT INTO attempt SELECT substr(id, 7), json_extract(CAST(header AS TEXT), '$.task_id'), owner FROM session
     WHERE json_extract(CAST(header AS TEXT), '$.reward') = 'attempt';
 DELETE FROM session WHERE json_extract(CAST(header AS TEXT), '$.reward') IN ('handle', 'attempt');
 """
-_UPGRADES = {0: _SESSION_TABLES + _OTHER_TABLES, 1: _UPGRADE_FROM_1 + _UPGRADE_FROM_2, 2: _UPGRADE_FROM_2, FORMAT: ""}
+_UPGRADES = {  # by the format that a file has; 0: it has no tables yet
+    0: _SESSION_TABLES + _HANDLE_AND_ATTEMPT_TABLES,
+    1: _UPGRADE_FROM_1 + _UPGRADE_FROM_2,
+    2: _UPGRADE_FROM_2,
+    FORMAT: "",
+}
 _TABLES_WITH_OWNER = ("session", "handle", "attempt")
 # NULL for an unknown session. The column `session` of a turn refuses NULL.
 _SESSION_KEY = "(SELECT key FROM session WHERE id = ?)"
