@@ -42,7 +42,7 @@ class RunningSite:
 
     def session_of_code(self, code: str) -> Session:
         """Return the session of a watch link."""
-        session_id = self.watch.session_of(code)
+        session_id = self.watch.session_id_of(code)
         return self._server.run(lambda sessions: sessions.observe(session_id, None))
 
 

@@ -15,7 +15,7 @@ from companyos.core.task import BENCHMARK_VERSION
 from companyos.env import CompanyEnv, make, run_expert
 from companyos.evaluate.judge.blame import blame
 from companyos.evaluate.judge.blame_text import headline
-from companyos.web.episode.review import OtherVersionTranscript, UnreadableTranscript, review, split_differences
+from companyos.web.episode.review import OtherVersionTranscript, UnreadableTranscript, mark_differences, review
 from tests.evaluate.reports import HOSTILE, Tags
 from tests.helpers import STEADY, played, step, task_id, ticket
 from tests.web.browser import Visit, browsing
@@ -276,5 +276,5 @@ def test_transcripts_of_other_versions_are_distinguished_from_other_files() -> N
 @STEADY
 @given(st.text(), st.text())
 def test_the_pieces_of_a_reply_join_to_the_reply(one: str, other: str) -> None:
-    assert "".join(piece for piece, _ in split_differences(one, other)) == one
-    assert not any(lacks for _, lacks in split_differences(one, one))
+    assert "".join(piece for piece, _ in mark_differences(one, other)) == one
+    assert not any(lacks for _, lacks in mark_differences(one, one))

@@ -57,7 +57,7 @@ class AttemptUsed(ServeError):
         super().__init__("this token has already begun this task, and an exam allows one attempt")
 
 
-class StillOpen(ServeError):
+class TaskInUse(ServeError):
     status, code = 409, "still_open"
     what_next = "finish or close every session of this task, or use a trainer's token"
 
@@ -65,7 +65,7 @@ class StillOpen(ServeError):
         super().__init__("the solution of a task is shown once no session of it is unfinished on this server")
 
 
-class NotOver(ServeError):
+class EpisodeNotOver(ServeError):
     status, code = 409, "not_over"
     what_next = "play the episode to its end, or use a trainer's token"
 

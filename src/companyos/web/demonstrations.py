@@ -23,14 +23,14 @@ from companyos.env.observations import Observation
 from companyos.evaluate.runs.roster import agent_named
 from companyos.evaluate.runs.run import unrewarded
 from companyos.serve.access.roles import Client
-from companyos.serve.errors import AgentFailed, Malformed, SessionOver, StillOpen, TurnAhead, TurnTaken
+from companyos.serve.errors import AgentFailed, Malformed, SessionOver, TaskInUse, TurnAhead, TurnTaken
 from companyos.serve.messages.bodies import ResetBody
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.begin import begin
 from companyos.serve.sessions.demonstrations import demonstration_prefix, demonstrator
 from companyos.serve.sessions.sessions import Session
-from companyos.serve.sessions.truth import Truth
+from companyos.serve.sessions.truth import TruthAccess
 from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.serve.steps import StepRequest
 
@@ -62,7 +62,7 @@ class Demonstrations:
 
     def __init__(self, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         self._queue, self._metrics, self._settings = queue, metrics, settings
-        self._truth = Truth()
+        self._truth_access = TruthAccess()
         self._players: OrderedDict[str, Player] = OrderedDict()  # by session id, the least recently used first
         self._locks: dict[str, asyncio.Lock] = {}
         self._threads = ThreadPoolExecutor(_THREADS, "agents")
@@ -91,17 +91,17 @@ class Demonstrations:
         session = await begin(self._queue, self._settings, body, client.owner, name=prefix)
         try:
             await self.check_access(session.header.session_id, TaskId.parse(session.header.task_id), client)
-        except StillOpen:
+        except TaskInUse:
             await self._queue.run(lambda sessions: sessions.close(session.header.session_id, client.owner))
             raise
         return session
 
     async def check_access(self, session_id: str, task: TaskId, client: Client) -> None:
-        """Raise `StillOpen` if somebody works on the task of a demonstration, which would show the solution."""
+        """Raise `TaskInUse` if somebody works on the task of a demonstration, which would show the solution."""
         if demonstrator(session_id) and not await self._queue.run(
-            lambda sessions: self._truth.may_see(sessions, client, task)
+            lambda sessions: self._truth_access.may_see(sessions, client, task)
         ):
-            raise StillOpen
+            raise TaskInUse
 
     async def step(self, session_id: str, turn: int, client: Client) -> Session:
         """Let the agent make a turn, unless it was made already. Return the session after it."""
@@ -133,10 +133,10 @@ class Demonstrations:
     async def _free_task(self, client: Client) -> TaskId:
         """Return one of the first tasks whose solution the client may see now."""
         tasks = [task_named(family, seed, CHAOS) for family, seed in FIRST_TASKS]
-        in_use = await self._queue.run(lambda sessions: self._truth.unfinished(sessions, tasks))
+        in_use = await self._queue.run(lambda sessions: self._truth_access.unfinished(sessions, tasks))
         free = [task for task in tasks if client.trusted or task.key not in in_use]
         if not free:
-            raise StillOpen
+            raise TaskInUse
         return secrets.choice(free)
 
     def _choose(self, session: Session) -> Call:

@@ -17,7 +17,7 @@ from companyos.serve.sessions.sessions import Session, Sessions
 _MAX_REMEMBERED = 65_536  # sessions known to have ended
 
 
-class Truth:
+class TruthAccess:
     """Knows which tasks have an unfinished session."""
 
     def __init__(self) -> None:

@@ -212,9 +212,9 @@ def _right_ending(recorder: TurnRecorder) -> str:
     return f"{ending.resolution}, {ending.reason}".replace("_", " ")
 
 
-def split_differences(reply: str, other: str) -> list[tuple[str, bool]]:
-    """Split a reply into pieces, each with whether the other reply lacks it."""
-    other_pieces = set(_SEPARATORS.split(other))
+def mark_differences(reply: str, other_reply: str) -> list[tuple[str, bool]]:
+    """Split a reply into pieces, and say of each piece whether the other reply lacks it."""
+    other_pieces = set(_SEPARATORS.split(other_reply))
     return [(piece, piece not in other_pieces) for piece in _SEPARATORS.split(reply) if piece]
 
 

@@ -57,16 +57,16 @@ class DemonstrationPages:
     async def next(self, request: Request) -> Response:
         """Let the agent make one step, or all (`steps=all`). A script gets JSON; other browsers return to the page."""
         form, client, code = await read_form(request), client_of(request), request.path_params["code"]
-        session_id, turn = self._watch.session_of(code), form.first("turn")
+        session_id, turn = self._watch.session_id_of(code), form.first("turn")
         if not demonstrator(session_id):
             raise Malformed("in this session the server does not play")
         if not turn.isdecimal() or not turn.isascii() or len(turn) > 9:
             raise Malformed("the form does not say which turn this is for")
         session = await self._demonstrations.step(session_id, int(turn), client)
-        ends = time.monotonic() + MAX_SECONDS
-        while form.first("steps") == "all" and not session.env.done and time.monotonic() < ends:
+        deadline = time.monotonic() + MAX_SECONDS
+        while form.first("steps") == "all" and not session.env.done and time.monotonic() < deadline:
             session = await self._demonstrations.step(session_id, session.env.step_count + 1, client)
         if form.first("script"):
-            made = {"step": session.env.step_count, "done": session.env.done}
-            return Response(msgspec.json.encode(made), headers=HEADERS, media_type="application/json")
+            progress = {"step": session.env.step_count, "done": session.env.done}
+            return Response(msgspec.json.encode(progress), headers=HEADERS, media_type="application/json")
         return redirect_to(f"/watch/{code}")

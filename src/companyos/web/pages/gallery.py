@@ -31,7 +31,7 @@ from companyos.families.kit.case import Fact
 from companyos.serve.http.requests import client_of
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.truth import Truth
+from companyos.serve.sessions.truth import TruthAccess
 from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.web.background import Args, T
 from companyos.web.charts import ChartLine, interval_chart, plot
@@ -65,7 +65,7 @@ class GalleryPages:
     prefix, title = "/gallery", "Gallery"
 
     def __init__(self, results_folder: ResultsFolder) -> None:
-        self._results, self._truth = results_folder, Truth()
+        self._results, self._truth_access = results_folder, TruthAccess()
 
     def open(self, app: FastAPI, site: Site, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         self._site, self._queue = site, queue
@@ -113,7 +113,7 @@ class GalleryPages:
                 if line.format(results).value != NO_NUMBER_TEXT
             ],
             curves=[_dose_chart(dial, curve) for dial, curve in results.overall.curves.items()],
-            families=[(in_words(name), name, block) for name, block in results.families.items()],
+            families=[(in_words(name), name, group) for name, group in results.families.items()],
             columns=_columns(results),
             dials=_cost_of_dials(results),
             episodes=[
@@ -131,7 +131,7 @@ class GalleryPages:
             return outcomes
         ids = {outcome.task_id for outcome in outcomes}
         tasks = {task_id: task for task_id in ids if (task := _task_or_none(task_id)) is not None}
-        open_tasks = await self._queue.run(lambda sessions: self._truth.unfinished(sessions, tasks.values()))
+        open_tasks = await self._queue.run(lambda sessions: self._truth_access.unfinished(sessions, tasks.values()))
         hidden = {task_id for task_id, task in tasks.items() if task.key in open_tasks}
         return [outcome for outcome in outcomes if outcome.task_id not in hidden]
 
@@ -203,7 +203,7 @@ def _columns(results: Results) -> list[tuple[str, str]]:
     return [
         (label, name)
         for label, name in metric_by_label.items()
-        if any(name in block.numbers for block in results.families.values())
+        if any(name in summary.numbers for summary in results.families.values())
     ]
 
 
@@ -217,9 +217,9 @@ _METRIC_NAMES = (
 def _cost_of_dials(results: Results) -> list[tuple[str, FormattedNumber, int]]:
     """Return each dial's cost in success, the most expensive first."""
     costs = [
-        (in_words(dial), block.numbers["success_lost"], block.episodes)
-        for dial, block in results.dials.items()
-        if "success_lost" in block.numbers
+        (in_words(dial), summary.numbers["success_lost"], summary.episodes)
+        for dial, summary in results.dials.items()
+        if "success_lost" in summary.numbers
     ]
     return [
         (dial, format_number(lost, PERCENT), episodes)

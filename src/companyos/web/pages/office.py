@@ -25,7 +25,7 @@ from companyos.serve.messages.wire import checked
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.sessions import Sessions
-from companyos.serve.sessions.truth import Truth
+from companyos.serve.sessions.truth import TruthAccess
 from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.serve.steps import StepRequest
 from companyos.web.episode.forms import InvalidField, ToolForm, form_arguments, read_call, refused_argument, typed_values
@@ -45,7 +45,7 @@ class OfficePages:
 
     def open(self, app: FastAPI, site: Site, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         self._site, self._queue, self._metrics = site, queue, metrics
-        self._views, self._truth = OfficeViews(), Truth()
+        self._views, self._truth_access = OfficeViews(), TruthAccess()
         site.templates.globals |= {
             "CALL_FORM_ID": CALL_FORM_ID,
             "app_menus": app_menus,
@@ -195,7 +195,7 @@ class OfficePages:
 
         def look_at_verdict(sessions: Sessions) -> tuple[bool, VerdictSummary | None]:
             env = sessions.observe(session_id, owner).env
-            may_see = self._truth.may_see(sessions, client, TaskId.parse(env.task_id))
+            may_see = self._truth_access.may_see(sessions, client, TaskId.parse(env.task_id))
             return bool(env.success), summarize_verdict(env) if may_see else None
 
         success, verdict = await self._queue.run(look_at_verdict)

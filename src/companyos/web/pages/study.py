@@ -27,8 +27,9 @@ from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.web.site import Site, read_form, redirect_to
 
 STUDY = "/study"
+_SESSION_PREFIX = "study-"  # with which the ids of all sessions of a study begin
 VISITOR_COOKIE = "companyos_visitor"
-_VISITORS = 10**12  # visitor numbers are below this
+_VISITOR_NUMBERS = 10**12  # visitor numbers are below this
 _COOKIE_SECONDS = 90 * 86400
 
 
@@ -68,8 +69,8 @@ class StudyPages:
     async def begin(self, request: Request) -> Response:
         """Open the visitor's next task: begin it, or continue it if it was begun before."""
         await read_form(request)
-        known = _visitor_of(request)
-        visitor = secrets.randbelow(_VISITORS) if known is None else known
+        known_visitor = _visitor_of(request)
+        visitor = secrets.randbelow(_VISITOR_NUMBERS) if known_visitor is None else known_visitor
         session = await self._current_session(request, visitor)
         index = self._next_index(visitor)
         if index is None:
@@ -125,8 +126,8 @@ class StudyPages:
 
     async def _record_end(self, session: Session) -> None:
         """Write the episode of a session that a visitor has finished. Ignore sessions that do not belong to the study."""
-        visitor, _, _ = session.header.session_id.removeprefix(f"{STUDY[1:]}-").partition("-")
-        if session.header.session_id.startswith(f"{STUDY[1:]}-") and session.env.task_id in self._run.tasks:
+        visitor, _, _ = session.header.session_id.removeprefix(_SESSION_PREFIX).partition("-")
+        if session.header.session_id.startswith(_SESSION_PREFIX) and session.env.task_id in self._run.tasks:
             # `touched` changes when somebody looks, so the time of the last call comes from the ledger.
             last_call = (await self._queue.run(lambda sessions: sessions.entry(session.header.session_id, None))).touched
             seconds, text = last_call - session.header.created, session.env.transcript().to_jsonl()
@@ -150,7 +151,7 @@ class StudyRedirect:
 
 def _session_name(visitor: int, index: int) -> str:
     """Return the name with which the ids of a visitor's sessions of one task begin."""
-    return f"{STUDY[1:]}-{visitor}-{index}"
+    return f"{_SESSION_PREFIX}{visitor}-{index}"
 
 
 def _visitor_of(request: Request) -> int | None:

@@ -40,7 +40,7 @@ from companyos.web.links import decode_link, encode_link
 from companyos.web.pages.play import task_choices
 from companyos.web.site import HEADERS, FormState, Site, read_form, redirect_to
 
-MAX_LISTED = 200
+MAX_LISTED = 200  # sessions on the page `/watch`
 MAX_WATCHERS = 100  # at the same time, in one worker
 POLL_SECONDS = 0.3  # between two reads of the ledger
 HEARTBEAT_SECONDS = 10.0  # a comment is sent after this silence, to notice a closed connection
@@ -105,7 +105,7 @@ class WatchPages:
         self._site, self._queue = site, queue
         self._key = blake2b((settings.watch_key or secrets.token_hex()).encode(), digest_size=32).digest()
         self._workers = settings.workers
-        self._admin = bool(settings.admin_token)
+        self._has_admin = bool(settings.admin_token)
         self.demonstrations = Demonstrations(queue, metrics, settings)
         site.at_end.append(self.demonstrations.close)
         self.watchers = 0
@@ -126,9 +126,9 @@ class WatchPages:
         """Return the code of a session for a watch link."""
         return encode_link(session_id, self._key)
 
-    def session_of(self, code: str) -> str:
-        """Return the session id of a watch link."""
-        session_id = decode_link(code, self._key)
+    def session_id_of(self, watch_code: str) -> str:
+        """Return the session id that the code of a watch link stands for."""
+        session_id = decode_link(watch_code, self._key)
         if session_id is None:
             raise UnknownSession
         return session_id
@@ -141,7 +141,7 @@ class WatchPages:
 
     async def list_page(self, request: Request, chosen: FormState) -> Response:
         """Return the page `/watch`. `chosen` are the values and the mistake of its form."""
-        owner, now = owner_of(request), time.time()
+        owner, now = owner_filter(request), time.time()
         live: list[dict[str, Any]] = await self._queue.run(
             lambda sessions: [self._list_row(session, now) for session in sessions.live(owner)[:MAX_LISTED]]
         )
@@ -151,7 +151,7 @@ class WatchPages:
             live=live,
             workers=self._workers,
             all=not owner,
-            admin=self._admin and owner is not None,  # the visitor could sign in
+            admin=self._has_admin and owner is not None,  # the visitor could sign in
             chosen=chosen,
             agents=self.demonstrations.groups,
             **task_choices(),
@@ -176,7 +176,7 @@ class WatchPages:
 
     async def find(self, request: Request) -> Response:
         """Redirect to the page of a session by its id. It need not be in this worker's memory."""
-        session_id, owner = (await read_form(request)).first("session").strip(), owner_of(request)
+        session_id, owner = (await read_form(request)).first("session").strip(), owner_filter(request)
         await self._queue.run(lambda sessions: sessions.entry(session_id, owner))
         return redirect_to(f"/watch/{self.code(session_id)}")
 
@@ -202,7 +202,7 @@ class WatchPages:
         """Every record of the company, for admins, and for everybody in demonstrations."""
         watched = await self._watched(request)
         if not _may_see_hidden(request, watched):
-            raise WrongToken if self._admin else UnknownRoute("there is no such page")
+            raise WrongToken if self._has_admin else UnknownRoute("there is no such page")
         world = watched.recorder.env.world
         kinds = [(kind.__name__, kind.hidden, [view(record) for record in world.all(kind)]) for kind in KINDS]
         return self._site.page("watch_world.html", code=request.path_params["code"], kinds=kinds, **watched.status(True))
@@ -250,7 +250,7 @@ class WatchPages:
         return b"id: %d\ndata: %s\n\n" % (new_turns[-1].number, msgspec.json.encode(update))
 
     async def _watched(self, request: Request) -> WatchedEpisode:
-        session_id, owner = self.session_of(request.path_params["code"]), owner_of(request)
+        session_id, owner = self.session_id_of(request.path_params["code"]), owner_filter(request)
         watched = await self._queue.run(lambda sessions: WatchedEpisode(sessions, session_id, owner))
         await self.demonstrations.check_access(session_id, TaskId.parse(watched.recorder.env.task_id), client_of(request))
         return watched
@@ -273,8 +273,8 @@ class _EventStream(StreamingResponse):
             self._watch.watchers -= 1
 
 
-def owner_of(request: Request) -> str | None:
-    """Return whose sessions the visitor may see. None: everybody's."""
+def owner_filter(request: Request) -> str | None:
+    """Return the owner whose sessions the visitor may see, or None for an admin, who may see those of all owners."""
     client = client_of(request)
     return None if client.admin else client.owner
 

@@ -47,9 +47,9 @@ class OfficeDriver:
             link.locator("xpath=ancestor::details/summary").click()
         link.click()
         self._wait_for_page()
-        kind = self.page.locator("nav.kinds a", has_text=str(call.params.get(tool.target)))
-        if tool.target and kind.count():
-            kind.first.click()
+        link_of_kind = self.page.locator("nav.kinds a", has_text=str(call.params.get(tool.target)))
+        if tool.target and link_of_kind.count():
+            link_of_kind.first.click()
 
     def _wait_for_page(self) -> None:
         """Wait until the page is loaded, because `count` and `is_visible` do not wait."""

@@ -1,6 +1,7 @@
 """Gestures on a screen: click, type, key and scroll.
 
-A gesture is not a step. If a gesture makes the page send a call to one of the company's apps, that call is a step.
+A gesture is sent as a call to the app `screen`, but does not count as a step. If it makes the page send a call to one of the
+company's apps, that call counts.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,9 @@ WIDTH, HEIGHT = 1024, 768
 
 X = Annotated[int, Meta(ge=0, lt=WIDTH, description="from the left, in pixels of the picture")]
 Y = Annotated[int, Meta(ge=0, lt=HEIGHT, description="from the top")]
-Distance = Annotated[int, Meta(ge=-10_000, le=10_000, description="in pixels; on, or with a minus back")]
+Distance = Annotated[
+    int, Meta(ge=-10_000, le=10_000, description="in pixels; positive: down or right; negative: up or left")
+]
 
 
 class _Gesture(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method"):
@@ -34,7 +37,7 @@ class Click(_Gesture, frozen=True, tag="click"):
 
 
 class Type(_Gesture, frozen=True, tag="type"):
-    """Type a text into the focused field. Without one nothing happens; keys for the page itself are sent with `key`."""
+    """Type a text into the focused field. If no field has the focus, nothing happens. To press a key, use `key`."""
 
     text: Annotated[str, Meta(min_length=1, max_length=4000)]
 

@@ -1,7 +1,7 @@
 """One headless browser, with a page for each session that works with pictures.
 
-Opening a page is slow, so a free page is cleared and reused. `COMPANYOS_SCREENS` limits their number. A session whose page
-was given to another one gets a page of its last turn; the text of a half-filled form is lost.
+Opening a page is slow, so a free page is cleared and reused. `COMPANYOS_SCREENS` limits their number. If a session's page
+was given to another session, it gets a new page, which shows its last turn; the text of a half-filled form is lost.
 """
 
 import asyncio
@@ -149,8 +149,8 @@ class ScreenPool:
 
     def _least_recently_used(self, condition: Callable[[str, Screen], bool]) -> str:
         """Return the least recently used session whose page fulfils the condition, or an empty text."""
-        unused = ((key, screen) for key, screen in self._screens.items() if not screen.lock.locked())
-        return next((key for key, screen in unused if condition(key, screen)), "")
+        unlocked = ((session_id, screen) for session_id, screen in self._screens.items() if not screen.lock.locked())
+        return next((session_id for session_id, screen in unlocked if condition(session_id, screen)), "")
 
     def _is_free(self, session_id: str, screen: Screen) -> bool:
         return screen.over or not self._queue.sessions.holds(session_id)

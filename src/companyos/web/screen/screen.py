@@ -66,7 +66,7 @@ class Screen:
         """Create the page. This starts a renderer process and takes most of a second of CPU time."""
         self._context = await browser.new_context(**_CONTEXT_OPTIONS)
         self._page = await self._context.new_page()
-        self._context.on("page", lambda other: self._spawn(other.close()))  # a pop-up would be a second screen
+        self._context.on("page", lambda popup: self._spawn(popup.close()))  # a pop-up would be a second screen
         # A connection for the Chrome DevTools Protocol: it reports navigation and lets this process answer requests.
         self._devtools = await self._context.new_cdp_session(self._page)
         for event in _NAVIGATION_STARTS:
@@ -100,8 +100,8 @@ class Screen:
         self._loaded.set()
         try:
             await gesture.perform(self._page)
-        except Error as mistake:
-            if "Unknown key" in mistake.message:
+        except Error as error:
+            if "Unknown key" in error.message:
                 raise Malformed("unknown key - at `$.params.key`") from None
             raise
         try:
@@ -135,7 +135,7 @@ class Screen:
         request = paused["request"]
         address = urlsplit(request["url"])
         path = unquote(address.path)
-        if f"{address.scheme}://{address.netloc}" == ORIGIN and self._is_own(path):
+        if f"{address.scheme}://{address.netloc}" == ORIGIN and self._may_request(path):
             status, headers, body = await self._ask(request, path, address.query)
         elif paused["resourceType"] == "Document":
             status, headers, body = 303, [(b"location", self._path.encode())], b""
@@ -146,15 +146,15 @@ class Screen:
         with suppress(Error):  # the page may have left meanwhile
             await self._devtools.send("Fetch.fulfillRequest", reply | {"body": b64encode(body).decode()})
 
-    def _is_own(self, path: str) -> bool:
+    def _may_request(self, path: str) -> bool:
         """Return whether the page may request a path."""
-        own = path == self._path or path.startswith(f"{self._path}/")
-        return (own and path != f"{self._path}/verdict") or path.startswith(f"{STATIC}/")
+        in_session = path == self._path or path.startswith(f"{self._path}/")
+        return (in_session and path != f"{self._path}/verdict") or path.startswith(f"{STATIC}/")
 
     async def _ask(self, request: dict[str, Any], path: str, query: str) -> Answer:
         """Send one request to the office and return its answer."""
         headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in request["headers"].items()]
-        sent = b"".join(b64decode(part["bytes"]) for part in request.get("postDataEntries", ()))
+        request_body = b"".join(b64decode(part["bytes"]) for part in request.get("postDataEntries", ()))
         scope: Scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -170,7 +170,7 @@ class Screen:
         messages: list[Message] = []
 
         async def receive() -> Message:
-            return {"type": "http.request", "body": sent}
+            return {"type": "http.request", "body": request_body}
 
         async def send(message: Message) -> None:
             messages.append(message)
