@@ -7,7 +7,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-from companyos.train.model.layers import is_supported, last_hidden_states
+from companyos.train.model.layers import hidden_states_of_rows, is_supported
 from tests.train.tiny_model import tiny_gpt2, tiny_llama, tiny_qwen
 
 torch.set_num_threads(1)
@@ -30,7 +30,7 @@ def states_by_transformers(model: Any) -> Any:
 def test_hidden_states_are_those_of_transformers(make_model: Maker) -> None:
     for model in (make_model(), adapted(make_model)):
         assert is_supported(model)
-        assert torch.allclose(last_hidden_states(model, ROWS), states_by_transformers(model), atol=1e-4)
+        assert torch.allclose(hidden_states_of_rows(model, ROWS), states_by_transformers(model), atol=1e-4)
 
 
 @pytest.mark.parametrize("make_model", [tiny_llama, tiny_qwen])
@@ -38,7 +38,7 @@ def test_adapters_get_the_gradients_that_transformers_computes(make_model: Maker
     model = adapted(make_model)
     gradients, expected = (
         torch.autograd.grad(hidden[..., :9].sum(), [weight for weight in model.parameters() if weight.requires_grad])
-        for hidden in (last_hidden_states(model, ROWS), states_by_transformers(model))
+        for hidden in (hidden_states_of_rows(model, ROWS), states_by_transformers(model))
     )
     assert all(torch.allclose(a, b, rtol=1e-3, atol=1e-3) for a, b in zip(gradients, expected, strict=True))
     assert any(gradient.abs().max() > 1 for gradient in gradients)
@@ -47,15 +47,15 @@ def test_adapters_get_the_gradients_that_transformers_computes(make_model: Maker
 def test_an_unsupported_model_uses_its_own_forward_pass() -> None:
     model = tiny_gpt2()
     assert not is_supported(model)
-    assert torch.equal(last_hidden_states(model, ROWS), states_by_transformers(model))
+    assert torch.equal(hidden_states_of_rows(model, ROWS), states_by_transformers(model))
 
 
 @pytest.mark.parametrize("make_model", [tiny_llama, tiny_gpt2])
 def test_the_states_of_a_row_do_not_depend_on_other_rows(make_model: Maker) -> None:
     model = make_model()
     long, short = ROWS[0], ROWS[1][:6]
-    together = last_hidden_states(model, [short, long])
-    alone = torch.cat([last_hidden_states(model, [row]) for row in (short, long)])
+    together = hidden_states_of_rows(model, [short, long])
+    alone = torch.cat([hidden_states_of_rows(model, [row]) for row in (short, long)])
     assert torch.allclose(together, alone, atol=1e-5)
 
 
@@ -70,7 +70,7 @@ def test_memory_for_gradients_grows_linearly_with_the_length_of_a_row() -> None:
             return tensor
 
         with torch.autograd.graph.saved_tensors_hooks(record, lambda tensor: tensor):
-            assert last_hidden_states(model, [[7] * length]).requires_grad
+            assert hidden_states_of_rows(model, [[7] * length]).requires_grad
         return sum(sizes.values())
 
     short, long, longer = (saved_bytes(length) for length in (256, 512, 1024))

@@ -40,7 +40,7 @@ class Comparison(msgspec.Struct, frozen=True, rename=_JSON_KEYS):
     families: dict[str, Estimate]  # the difference in success by family
     noise_floor: float | None  # two runs of one agent differ by less in 95 % of cases; None if a task had one trial
     smallest_detectable: float  # difference in success that this many tasks detect with probability `POWER`
-    needed: int | None  # how many tasks would detect the difference that was seen; None if it was 0
+    needed: int | None  # how many tasks would detect a difference as large as this one; None if it is 0
 
 
 def compare(first: Iterable[Outcome], second: Iterable[Outcome]) -> Comparison | None:
@@ -66,8 +66,8 @@ def compare(first: Iterable[Outcome], second: Iterable[Outcome]) -> Comparison |
         score_difference=_difference(pairs, "score"),
         return_difference=_difference(pairs, "total", bounded=False),
         families={
-            name: _difference(of_family, "success")
-            for name, of_family in sorted(grouped(pairs, lambda pair: pair[0][0].family).items())
+            name: _difference(pairs_of_family, "success")
+            for name, pairs_of_family in sorted(grouped(pairs, lambda pair: pair[0][0].family).items())
         },
         noise_floor=_noise_floor(pairs),
         smallest_detectable=round(detectable, 6),

@@ -16,8 +16,8 @@ from companyos.evaluate.stats.intervals import ClusteredRatio, Estimate, cluster
 ALL = "all"  # the name of the curve for all dials together
 MIN_SUCCESS = 0.2  # below this success at dose 0, no EC50 is computed
 NEVER, UNKNOWN = "> {:g}", "–"  # texts of an EC50: above the highest dose; not computed
-Dosed = tuple[float, Outcome]  # an episode with its dose
-_STEPS = 100  # points between two doses at which the curve is examined
+Dosed = tuple[float, Outcome]  # the dose of an episode, and its outcome
+_POINTS = 100  # points between two doses at which the curve is examined
 
 
 class Ec50(msgspec.Struct, frozen=True):
@@ -78,6 +78,7 @@ def _task_doses(played: Sequence[Dosed]) -> TaskDoses:
 
 
 def _curve(doses: Sequence[float], tasks: Sequence[TaskDoses]) -> Curve:
+    """The curve of tasks that were all played at these doses."""
     by_dose = {f"{dose:g}": share((task.cluster, task.wins[dose], 1.0) for task in tasks) for dose in doses}
     area = share((task.cluster, _area(doses, task), 1.0) for task in tasks)
     assert area is not None, "there are tasks"
@@ -128,10 +129,10 @@ def _segment(
 ) -> Iterator[tuple[float, float, float]]:
     """Yield doses between two neighbours, with the interpolated excess and its margin of error."""
     no_interval = len(at_low.influences) < 2
-    t = 0.0 if no_interval else at_low.quantile
+    quantile = 0.0 if no_interval else at_low.quantile
     variances = (0.0,) * 3 if no_interval else (at_low.variance, at_low.covariance(at_high), at_high.variance)
-    for step in range(_STEPS + 1):
-        b = step / _STEPS  # the weights of the two neighbours: a of `low`, b of `high`
+    for step in range(_POINTS + 1):
+        b = step / _POINTS  # the weights of the two neighbours: a of `low`, b of `high`
         a = 1 - b
         variance = a * a * variances[0] + 2 * a * b * variances[1] + b * b * variances[2]
-        yield a * low + b * high, a * at_low.value + b * at_high.value, t * math.sqrt(max(0.0, variance))
+        yield a * low + b * high, a * at_low.value + b * at_high.value, quantile * math.sqrt(max(0.0, variance))

@@ -67,10 +67,10 @@ def _metric(name: str, label: str, meaning: str, form: NumberFormat = PERCENT) -
 
 def _pass_k(results: Results) -> FormattedNumber:
     """pass^k for the largest number of trials."""
-    tried = [name for name in results.overall.numbers if name.startswith("pass^")]
-    if not tried:
+    names = [name for name in results.overall.numbers if name.startswith("pass^")]
+    if not names:
         return FormattedNumber(NO_NUMBER_TEXT)
-    largest = max(tried, key=lambda name: int(name.removeprefix("pass^")))
+    largest = max(names, key=lambda name: int(name.removeprefix("pass^")))
     return format_number(results.overall.numbers[largest], PERCENT, f"k = {largest.removeprefix('pass^')}")
 
 

@@ -101,8 +101,8 @@ def _wilson(ratio: ClusteredRatio) -> tuple[float, float]:
 
 
 def _student(ratio: ClusteredRatio) -> tuple[float, float]:
-    half = ratio.quantile * math.sqrt(ratio.variance)
-    return ratio.value - half, ratio.value + half
+    margin = ratio.quantile * math.sqrt(ratio.variance)
+    return ratio.value - margin, ratio.value + margin
 
 
 def difference(first_rows: Iterable[Row], second_rows: Iterable[Row], bounded: bool = True) -> Estimate | None:

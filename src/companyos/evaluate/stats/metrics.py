@@ -16,12 +16,15 @@ from companyos.evaluate.stats.intervals import Estimate, Row, difference, mean, 
 from companyos.families import family
 from companyos.families.kit.case import Trouble
 
-# What changes on a twin: the right ending, only the way to the same ending, or neither.
+# What changes on a twin (the field `relevance`): the right ending, only the way to the same ending, or neither.
 ENDING, WAY, SAME_WORK = "ending", "way", "none"
 
 
 class PairLike(Protocol):
-    """A task and its twin, which differ in one cause; `relevance` is what that changes."""
+    """A task and its twin, which differ in one cause. In a suite, the right ending of both may be the same.
+
+    `relevance` says what the different cause changes: `ENDING`, `WAY` or `SAME_WORK`.
+    """
 
     @property
     def task(self) -> str: ...
@@ -122,8 +125,8 @@ def _pairs(suite: SuiteLike, outcomes: Sequence[Outcome]) -> Iterator[PairOutcom
     """The pairs of the suite of which both tasks were played, once for each trial."""
     trials = grouped(outcomes, _task)
     for pair in sorted(suite.pairs, key=lambda pair: (pair.task, pair.twin)):
-        for on_task, on_twin in zip(trials.get(pair.task, ()), trials.get(pair.twin, ()), strict=False):
-            yield PairOutcome(on_task, on_twin, pair.relevance, pair.cause)
+        for task_outcome, twin_outcome in zip(trials.get(pair.task, ()), trials.get(pair.twin, ()), strict=False):
+            yield PairOutcome(task_outcome, twin_outcome, pair.relevance, pair.cause)
 
 
 def _group_summaries(
@@ -142,10 +145,10 @@ def _group_summaries(
 
 def _dial_summary(dial: str, outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome]) -> GroupSummary:
     """The episodes in which a dial caused trouble, and by how much their success is below that of all others."""
-    hit = [outcome for outcome in outcomes if dial in outcome.struck]
+    struck = [outcome for outcome in outcomes if dial in outcome.struck]
     others = [outcome for outcome in outcomes if dial not in outcome.struck]
-    summary = _group_summary(hit, [pair for pair in pairs if _dial_of(pair) == dial], with_curves=False)
-    lost = difference(_successes(others), _successes(hit))
+    summary = _group_summary(struck, [pair for pair in pairs if _dial_of(pair) == dial], with_curves=False)
+    lost = difference(_successes(others), _successes(struck))
     return msgspec.structs.replace(summary, numbers=summary.numbers | _rounded({"success_lost": lost}))
 
 
@@ -169,20 +172,23 @@ def _rounded(numbers: dict[str, Estimate | None]) -> dict[str, Estimate]:
 
 
 def _episode_numbers(outcomes: Sequence[Outcome]) -> dict[str, Estimate | None]:
-    won = [outcome for outcome in outcomes if outcome.success]
+    """Each number is estimated from rows of three: a cluster (the seed of the task), a numerator and a denominator."""
+    successes = [outcome for outcome in outcomes if outcome.success]
     raised = any(outcome.raised for outcome in outcomes)  # only a user's agent can raise; for others there is no such number
     return {
         "success": share(_successes(outcomes)),
         "score": share((outcome.cluster, outcome.score, 1.0) for outcome in outcomes),
         "return": mean((outcome.cluster, outcome.total, 1.0) for outcome in outcomes),
-        "efficiency": share((outcome.cluster, min(1.0, outcome.par / outcome.steps), 1.0) for outcome in won),
+        "efficiency": share((outcome.cluster, min(1.0, outcome.par / outcome.steps), 1.0) for outcome in successes),
         "invalid_calls": share((outcome.cluster, outcome.invalid, outcome.steps) for outcome in outcomes),
         "refused_calls": share((outcome.cluster, outcome.refused, outcome.steps) for outcome in outcomes),
+        # calls to an app that had an open milestone; waits are left out, because they only let time pass
         "routing": share((outcome.cluster, outcome.routed, outcome.steps - outcome.waits) for outcome in outcomes),
         "recovery": share((outcome.cluster, outcome.recovered, outcome.faults) for outcome in outcomes if outcome.faults),
         "success_after_fault": share(_successes(outcome for outcome in outcomes if outcome.faults)),
         "damage": share((outcome.cluster, bool(outcome.damage), 1.0) for outcome in outcomes),
         "agent_raised": share((outcome.cluster, bool(outcome.raised), 1.0) for outcome in outcomes) if raised else None,
+        # Here the agent refuses: it closes the ticket as impossible. In `refused_calls`, the company refuses a call.
         "refusal_precision": share(
             (outcome.cluster, outcome.impossible, 1.0) for outcome in outcomes if outcome.called_impossible
         ),
@@ -208,7 +214,7 @@ def _repeated_numbers(outcomes: Sequence[Outcome]) -> dict[str, Estimate | None]
     The weathers of a task have the same facts and doses; chaos strikes differently in each.
     """
     trials = list(grouped(outcomes, _task).values())
-    by_facts = grouped(outcomes, lambda outcome: (*_facts(outcome), outcome.trial)).values()
+    by_facts = grouped(outcomes, lambda outcome: (*_key_without_weather(outcome), outcome.trial)).values()
     weathers = [group for group in by_facts if len(group) > 1]
     return {
         **{f"pass^{k}": share(_all_succeeded(k, trials)) for k in range(2, max(map(len, trials), default=1) + 1)},
@@ -234,10 +240,12 @@ def _pair_numbers(pairs: Sequence[PairOutcome], outcomes: Sequence[Outcome]) -> 
         "pair_pass": share(_passed(other_ending)),
         "pair_pass_way": share(_passed(_by_relevance(pairs, WAY))),
         "pair_pass_none": share(_passed(_by_relevance(pairs, SAME_WORK))),
+        # how often the agent's decisions differ on pairs with different right endings, and on pairs with the same one
         "differs_ending": share(_decision_changed(other_ending)),
         "differs_other": share(_decision_changed(same_ending)),
         "causal_sensitivity": difference(_decision_changed(other_ending), _decision_changed(same_ending)),
     }
+    # how often they differ in two trials of one task
     return numbers | {"differs_rerun": share(_reruns(outcomes))}
 
 
@@ -264,7 +272,7 @@ def _task(outcome: Outcome) -> str:
     return outcome.task_id
 
 
-def _facts(outcome: Outcome) -> tuple[object, ...]:
-    """What all weathers of a task have in common."""
+def _key_without_weather(outcome: Outcome) -> tuple[object, ...]:
+    """What all weathers of a task have in common: family, split and seed (the key), doses and overridden causes (`do`)."""
     task = TaskId.parse(outcome.task_id)
     return task.key, task.doses, task.do

@@ -28,8 +28,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokens: tuple[str, ...] = ()  # if set, every request needs one of them, except /health and /ready
     admin_token: str = ""  # needed for /inspect, which is off without it
     exam: bool = False  # serve agents only: no task id, reward or verdict in any reply, one attempt per task and token
-    agent_tokens: tuple[str, ...] = ()  # of an exam; if set, every request needs one of them, except /health and /ready
-    progress: bool = False  # allow resets to ask that observations list the milestones reached
+    agent_tokens: tuple[str, ...] = ()  # tokens of an exam; if set, every request needs one, except /health and /ready
+    progress: bool = False  # let clients choose, at reset, that observations list the milestones reached so far
     mcp_episodes: bool = False  # offer the tool `episode_begin` at /mcp-server, so that the model can begin episodes
     capacity: Count = 2000  # sessions in the memory of one worker
     idle_seconds: Seconds = 300.0  # after this an idle session is dropped from memory; its next request loads it again
@@ -39,19 +39,19 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_seconds: Seconds = 30.0  # timeout for receiving the body of a request
     head_limit: Count = 32_768  # bytes of the headers of a request
     head_seconds: Seconds = 10.0  # timeout for receiving the URL and the headers of a request
-    connections: Count = 4096  # of one worker; when all are used, a new one replaces an idle one
+    connections: Count = 4096  # open connections of one worker; when all are used, a new one replaces an idle one
     token_sessions: Count = 100_000  # sessions of one token in the ledger
     token_sockets: Count = 4096  # open WebSockets of one token at one worker
     token_bytes: Count = 1_000_000_000  # bytes that one token may send to one worker per minute
-    allowed_hosts: tuple[str, ...] = ()  # accepted host names; `*`: any, as by default where others can connect
+    allowed_hosts: tuple[str, ...] = ()  # accepted hosts; `*`: any. Default: local, or any if other machines can connect
     screens: Count = 32  # browser pages, one for each session that is observed by screenshots
-    chromium: str = ""  # path of the browser; by default one of the system, or the one of Playwright
+    chromium: str = ""  # path of the browser; default: an installed Chromium, or else that of Playwright
     cors_origins: tuple[str, ...] = ()  # origins whose pages may send requests from a browser
     results: str = ""  # folder with the runs that the gallery shows
-    study: str = ""  # a suite, or a file of task ids, whose tasks people play in turn; replaces the other pages
-    study_out: Annotated[str, Meta(min_length=1)] = "runs/people"  # folder of the run with their episodes
-    agents: tuple[str, ...] = ()  # agents that visitors may watch beside the built-in ones, such as `tiny:FILE`
-    watch_key: str = ""  # secret key that signs links and agent tokens; the same on all servers of a ledger
+    study: str = ""  # a suite or a file of task ids: visitors play its tasks one after the other and choose none themselves
+    study_out: Annotated[str, Meta(min_length=1)] = "runs/people"  # folder of the run with the episodes of a study
+    agents: tuple[str, ...] = ()  # agents that visitors may watch in addition to the built-in ones, such as `tiny:FILE`
+    watch_key: str = ""  # secret of watch links and of tokens for one session; servers that share a ledger need the same one
     log_format: Literal["text", "json"] = "text"  # text for people, or one JSON object per line
     log_level: Literal["debug", "info", "warning"] = "info"  # single steps are logged at `debug`
 

@@ -19,8 +19,8 @@ from companyos.train.model.layers import (
     ModelWeights,
     causal_model,
     compute_type,
-    hidden_states,
     rotations_of,
+    run_layers,
     shape_of,
     weights_of,
 )
@@ -200,7 +200,7 @@ class Decoder:
             return heads.reshape(count * width, -1)
 
         rotation = self._cos[positions].flatten(0, 1), self._sin[positions].flatten(0, 1)
-        return hidden_states(self._weights, shape, tokens.flatten(), rotation, attend).view(count, width, -1)
+        return run_layers(self._weights, shape, tokens.flatten(), rotation, attend).view(count, width, -1)
 
     def _float_mask(self, unseen: Any) -> Any:
         """Return a mask to be added to attention scores: minus infinity for unseen tokens."""

@@ -22,9 +22,9 @@ from companyos.train.model.layers import (
     compute_type,
     flash,
     has_flash,
-    hidden_states,
     is_supported,
     rotations_of,
+    run_layers,
     shape_of,
     weights_of,
 )
@@ -61,11 +61,11 @@ class Tree(msgspec.Struct, frozen=True):
 
     def sequences(self) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """Return equal sequences without branches, each with its learnt spans: the window, then one for each branch."""
-        with_branch = [
+        branch_sequences = [
             ([*self.tokens[: branch.at], *branch.tokens], [(branch.at, branch.at + len(branch.tokens))])
             for branch in self.branches
         ]
-        return [(self.tokens, self.spans), *with_branch]
+        return [(self.tokens, self.spans), *branch_sequences]
 
 
 class _BranchView(NamedTuple):
@@ -98,7 +98,7 @@ def tree_log_probabilities(model: Any, trees: Sequence[Tree]) -> tuple[Any, Any]
         for span in tree.spans
         for index in range(*span)
     ]
-    span_targets, views = len(targets), list[_BranchView]()
+    span_target_count, views = len(targets), list[_BranchView]()
     for window_start, tree in zip(window_starts, trees, strict=False):
         for branch in tree.branches:
             start, length = len(tokens), len(branch.tokens) - 1  # nothing is predicted from its last token
@@ -111,14 +111,14 @@ def tree_log_probabilities(model: Any, trees: Sequence[Tree]) -> tuple[Any, Any]
     on_device = partial(torch.tensor, device=device)
     rotation = tuple(x[on_device(positions)] for x in rotations_of(model, max(positions) + 1, dtype))
     attend: Attend = _attend_packed(lengths, views, device) if has_flash(device) else partial(_attend, lengths, views)
-    hidden = hidden_states(weights_of(model, dtype), shape_of(model), on_device(tokens), rotation, attend)
+    hidden = run_layers(weights_of(model, dtype), shape_of(model), on_device(tokens), rotation, attend)
     logits = F.linear(hidden[on_device(sources)].float(), lm.get_output_embeddings().weight.float())
     logprobs = logits.gather(-1, on_device(targets)[:, None])[:, 0] - logits.logsumexp(-1)
-    return logprobs[:span_targets], logprobs[span_targets:]
+    return logprobs[:span_target_count], logprobs[span_target_count:]
 
 
 def _separately(model: Any, trees: Sequence[Tree]) -> tuple[Any, Any]:
-    """Compute the same for a model of another architecture, with a separate sequence for each branch."""
+    """Compute what `tree_log_probabilities` returns, for other architectures, with a separate sequence for each branch."""
     windows = [tree.sequences()[0] for tree in trees]
     branches = [sequence for tree in trees for sequence in tree.sequences()[1:]]
 
@@ -143,27 +143,28 @@ def _attend_packed(lengths: Sequence[int], views: Sequence[_BranchView], device:
     ]
     queries = [*lengths, *(view.length for view in views)]
     keys = [*lengths, *(view.window_length + view.length for view in views)]
-    bounds_q, bounds_k = (torch.tensor([0, *accumulate(n)], dtype=torch.int32, device=device) for n in (queries, keys))
-    branch_keys, in_windows = torch.tensor(key_indices, dtype=torch.int64, device=device), sum(lengths)
+    bounds_q, bounds_k = (
+        torch.tensor([0, *accumulate(counts)], dtype=torch.int32, device=device) for counts in (queries, keys)
+    )
+    branch_keys, window_tokens = torch.tensor(key_indices, dtype=torch.int64, device=device), sum(lengths)
 
     def attend(layer_index: int, q: Any, k: Any, v: Any) -> Any:
         if key_indices:
-            k, v = (torch.cat((x[:in_windows], x.index_select(0, branch_keys))) for x in (k, v))
+            k, v = (torch.cat((x[:window_tokens], x.index_select(0, branch_keys))) for x in (k, v))
         return flash(q, k, v, bounds_q, bounds_k, max(queries), max(keys)).flatten(1)
 
     return attend
 
 
 def _attend(lengths: Sequence[int], views: Sequence[_BranchView], layer_index: int, q: Any, k: Any, v: Any) -> Any:
-    """Compute the same attention, one window or branch after the other."""
-    in_windows = sum(lengths)
-    outputs = [attend_causally(lengths, layer_index, q[:in_windows], k[:in_windows], v[:in_windows])]
+    """Compute the attention of windows and branches one after the other, not all in one call of a kernel."""
+    window_tokens = sum(lengths)
+    outputs = [attend_causally(lengths, layer_index, q[:window_tokens], k[:window_tokens], v[:window_tokens])]
     for view in views:
         window = slice(view.window_start, view.window_start + view.window_length)
         branch = slice(view.start, view.start + view.length)
         keys, values = (torch.cat((x[window], x[branch])) for x in (k, v))
-        seen = view.window_length + view.length
-        mask = torch.ones(view.length, seen, dtype=torch.bool, device=q.device).tril(view.window_length)
+        mask = torch.ones(view.length, len(keys), dtype=torch.bool, device=q.device).tril(view.window_length)
         row = (x.transpose(0, 1)[None] for x in (q[branch], keys, values))
         output = F.scaled_dot_product_attention(*row, attn_mask=mask, enable_gqa=True)
         outputs.append(output[0].transpose(0, 1).flatten(1))

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from companyos.train.model.layers import causal_model, last_hidden_states
+from companyos.train.model.layers import causal_model, hidden_states_of_rows
 
 T = TypeVar("T")
 Spans = Sequence[tuple[int, int]]  # of each call: the index of its first token, and of the token after its last
@@ -20,24 +20,24 @@ def log_probabilities(model: Any, windows: Sequence[tuple[list[int], Spans]]) ->
     Logits are computed for the tokens of calls only.
     """
     lm = causal_model(model)
-    firsts = accumulate((len(tokens) for tokens, _ in windows), initial=0)
+    window_starts = accumulate((len(tokens) for tokens, _ in windows), initial=0)
     positions = torch.tensor(
         [
-            first + position
-            for first, (_, spans) in zip(firsts, windows, strict=False)
+            window_start + position
+            for window_start, (_, spans) in zip(window_starts, windows, strict=False)
             for span in spans
             for position in range(*span)
         ]
     )
     targets = torch.tensor([token for tokens, spans in windows for start, end in spans for token in tokens[start:end]])
     positions, targets = positions.to(lm.device), targets.to(lm.device)
-    hidden = last_hidden_states(model, [tokens for tokens, _ in windows])
+    hidden = hidden_states_of_rows(model, [tokens for tokens, _ in windows])
     logits = F.linear(hidden[positions - 1].float(), lm.get_output_embeddings().weight.float())
     return logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1)
 
 
 def batch_limit(device: Any, gpu_tokens: int) -> int:
-    """Return the most tokens of one forward pass: `gpu_tokens` on a GPU, fewer on a CPU, which has less memory."""
+    """Return how many tokens one forward pass may have: `gpu_tokens` on a GPU, fewer on a CPU, which has less memory."""
     return gpu_tokens if device.type == "cuda" else min(gpu_tokens, _CPU_BATCH_TOKENS)
 
 

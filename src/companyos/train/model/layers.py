@@ -1,7 +1,8 @@
 """The forward pass of models with Llama's architecture, on weights with their adapters merged in.
 
 Sampling and learning use the same layers and the same rounded weights. Otherwise they would be two policies: an adapter in
-float32 and the same adapter merged into bfloat16 differ, and a small update can be lost in the rounding.
+float32 and the same adapter merged into bfloat16 give different outputs. A small update could change the policy that learns,
+while rounding hides it from the policy that samples.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -87,7 +88,10 @@ def weights_of(model: Any, dtype: Any) -> ModelWeights:
         return weight.to(dtype, copy=True)
 
     def concatenated(*modules: Sequence[Any]) -> Sequence[Any]:
-        """Return, for every layer, the concatenated weights of some linear modules. Each is given for all layers."""
+        """Return, for every layer, the concatenated weights of its linear modules of some kinds.
+
+        Each argument is one kind: a list with one module per layer.
+        """
         by_layer: Sequence[Any] = torch.cat([_merged(linears) for linears in modules], dim=1).to(dtype).unbind()
         return by_layer
 
@@ -115,8 +119,8 @@ def weights_of(model: Any, dtype: Any) -> ModelWeights:
     )
 
 
-def hidden_states(weights: ModelWeights, shape: ModelShape, tokens: Any, rotation: tuple[Any, Any], attend: Attend) -> Any:
-    """Return the last hidden states of tokens. `rotation` has the cosines and sines of their positions.
+def run_layers(weights: ModelWeights, shape: ModelShape, tokens: Any, rotation: tuple[Any, Any], attend: Attend) -> Any:
+    """Run tokens through all layers, and return their last hidden states. `rotation` has the cosines and sines of positions.
 
     `attend` decides which tokens see each other.
     """
@@ -152,7 +156,7 @@ def _after_attention(hidden: Any, heads: Any, out: Any, norm: Any, gate_up: Any,
 
 @cache
 def _compiled(part: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a part of a layer, which all layers share. Besides matrix products, most of its time is memory traffic."""
+    """Compile a part of a layer, once for all layers. Outside matrix products, compiled code moves less memory."""
     compiled: Callable[..., Any] = torch.compile(part)
     return compiled
 
@@ -172,7 +176,7 @@ def rotations_of(model: Any, positions: int, dtype: Any) -> tuple[Any, Any]:
     return cos[0], sin[0]
 
 
-def last_hidden_states(model: Any, rows: Sequence[Sequence[int]]) -> Any:
+def hidden_states_of_rows(model: Any, rows: Sequence[Sequence[int]]) -> Any:
     """Return the last hidden states of rows of tokens, concatenated. Each token sees the tokens before it in its row."""
     lm = causal_model(model)
     dtype, lengths = compute_type(lm.device), [len(row) for row in rows]
@@ -185,7 +189,7 @@ def last_hidden_states(model: Any, rows: Sequence[Sequence[int]]) -> Any:
     tokens = torch.tensor([token for row in rows for token in row], device=lm.device)
     rotation = tuple(torch.cat([x[:length] for length in lengths]) for x in rotations_of(model, max(lengths), dtype))
     attend = _attend_causally_packed(lengths, lm.device) if has_flash(lm.device) else partial(attend_causally, lengths)
-    return hidden_states(weights_of(model, dtype), shape_of(model), tokens, rotation, attend)
+    return run_layers(weights_of(model, dtype), shape_of(model), tokens, rotation, attend)
 
 
 def compute_type(device: Any) -> Any:
@@ -220,7 +224,8 @@ def _attend_causally_packed(lengths: Sequence[int], device: Any) -> Attend:
 def flash(q: Any, k: Any, v: Any, bounds_q: Any, bounds_k: Any, longest_q: int, longest_k: int) -> Any:
     """Compute causal attention for many concatenated rows at once.
 
-    `bounds_q` and `bounds_k` have the first query and key of each row, and at the end the number of all queries and keys.
+    `bounds_q` has the index of the first query of each row, and at the end the number of all queries; `bounds_k` has that
+    for keys. `longest_q` and `longest_k` are the largest numbers of queries and of keys in a row.
     In a row with more keys than queries, the last query sees all keys, the one before it all but one, and so on.
     """
     dropout, causal, return_mask = 0.0, True, False
@@ -237,8 +242,8 @@ def _inner(linear: Any) -> Any:
 def _merged(linears: Sequence[Any]) -> Any:
     """Return the weights of one linear module in all layers, with adapters merged in.
 
-    If the module and its adapter have different types, the result has the more precise one. All layers are merged at once,
-    because merging hundreds of modules one by one takes as long as the forward pass.
+    The result has the type of the adapter, which peft keeps in float32, or that of the module if there is no adapter. All
+    layers are merged at once, because merging hundreds of modules one by one takes as long as the forward pass.
     """
     weights = torch.stack([_inner(linear).weight for linear in linears])
     if getattr(linears[0], "merged", False):

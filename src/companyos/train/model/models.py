@@ -42,7 +42,7 @@ class Learner(NamedTuple):
     model: Any
     tokenizer: Any
     name: str
-    limit: int = LIMIT  # most tokens of a script, as in its training
+    limit: int = LIMIT  # the largest number of tokens in a script, as in its training
     working: bool = False  # whether it writes working lines before a call
 
     @property
@@ -193,7 +193,7 @@ def _read(name: str, dtype: "torch.dtype") -> tuple[Any, Any]:
 
 
 def _unpacked(file: Path) -> Path:
-    """Unpack a GGUF file into the cache, and return its directory there. If it was unpacked before, that one is returned.
+    """Unpack a GGUF file into the cache, unless an earlier call did. Return its directory there.
 
     Reading a GGUF file takes a minute. Weights are rounded to bfloat16, so that they are the same on every device.
     """
@@ -214,11 +214,11 @@ def _unpacked(file: Path) -> Path:
     model.load_state_dict(gguf_model.state_dict())
     cache.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=cache) as temporary:
-        part = Path(temporary) / folder.name
-        model.to(torch.bfloat16).save_pretrained(part)
-        tokenizer.save_pretrained(part)
+        new_folder = Path(temporary) / folder.name
+        model.to(torch.bfloat16).save_pretrained(new_folder)
+        tokenizer.save_pretrained(new_folder)
         with suppress(OSError):  # another process was faster
-            part.rename(folder)
+            new_folder.rename(folder)
     return folder
 
 
