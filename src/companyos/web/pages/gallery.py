@@ -207,10 +207,10 @@ def _columns(results: Results) -> list[tuple[str, str]]:
     ]
 
 
-# The number behind each line of the headline, in its order. Empty where the line comes from a curve.
+# The metric of each line of `HEADLINE` and `DETAILS`, in their order. Empty for lines that are not columns of the table.
 _METRIC_NAMES = (
-    "success", "", "score", "pair_pass", "", "", "", "", "efficiency", "routing", "recovery", "damage", "invalid_calls",
-    "refused_calls", "refusal_precision", "refusal_recall", "", "",
+    "success", "", "score", "pair_pass", "", "", "", "", "efficiency", "routing", "recovery", "damage", "", "invalid_calls",
+    "refused_calls", "refusal_precision", "refusal_recall", "", "", "",
 )  # fmt: skip
 
 
