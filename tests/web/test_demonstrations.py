@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -78,6 +79,23 @@ def test_a_demonstration_can_be_paused_and_stepped_with_the_keyboard(site: Runni
         seen.page.locator(f'#calls > li[value="{stopped + 1}"]').wait_for()
         assert seen.page.locator("#calls > li").count() == stopped + 1
         check_clean(seen, site)
+
+
+def test_the_page_says_that_a_slow_agent_is_thinking_and_that_a_step_failed(site: RunningSite) -> None:
+    with browsing() as seen:
+        seen.page.goto(start(site.url))
+        held: list[Any] = []
+        seen.page.route("**/next", lambda route: held.append(route))
+        seen.page.get_by_role("button", name="One step").click()
+        seen.page.get_by_text("The agent is thinking").wait_for()
+        held[0].continue_()
+        seen.page.locator('#calls > li[value="1"]').wait_for()
+        assert seen.page.locator("#thinking").inner_text() == ""
+        seen.page.unroute("**/next")
+        seen.page.route("**/next", lambda route: route.abort())
+        seen.page.get_by_role("button", name="Play").click()
+        seen.page.get_by_text("The server did not make the next step").wait_for()
+        assert seen.page.locator("#pause").inner_text() == "Play"
 
 
 def _steps_when_idle(seen: Visit) -> int:

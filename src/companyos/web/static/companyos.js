@@ -123,13 +123,18 @@ for (const controls of document.querySelectorAll("#controls")) {
   const pauses = [4000, 2000, 1000, 500, 200, 0];  // milliseconds between two steps
   const names = ["a step every 4 s", "a step every 2 s", "a step per second", "2 steps per second", "5 steps per second", "as fast as it can"];
   const turn = controls.elements.turn, pause = document.getElementById("pause"), output = document.getElementById("pace");
+  const thinking = document.getElementById("thinking");
   let pace = 2, playing = false, asking = false, timer = 0;
   const step = async () => {
     if (asking) return;
     asking = true;
+    // A model is loaded before its first step, which takes a while.
+    const wait = setTimeout(() => { thinking.textContent = "The agent is thinking…"; }, 1500);
     const body = new URLSearchParams({ turn: turn.value, script: "1" });
     const reply = await fetch(controls.action, { method: "POST", body }).catch(() => null);
     asking = false;
+    clearTimeout(wait);
+    thinking.textContent = "";
     document.getElementById("stuck").hidden = Boolean(reply?.ok);
     if (!reply?.ok) { play(false); return; }
     const { step: made, done } = await reply.json();
