@@ -393,7 +393,7 @@ def _signed(
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
         return request
     approver = yield from read_approver
-    return (yield from moves.get_signed(form, approver, form_data, also=extra_fields))
+    return (yield from moves.get_signed(form, approver, form_data, extra_fields=extra_fields))
 
 
 FAMILY = Family(

@@ -407,7 +407,7 @@ def _signed(
         "case_file": customer["case_file"],
     }
     officer = yield from moves.read("datahub.get_approver", role=OFFICER)
-    return (yield from moves.get_signed(FORM, officer, form_data, metric=identity["id"], also=tuple(actions)))
+    return (yield from moves.get_signed(FORM, officer, form_data, metric=identity["id"], extra_fields=tuple(actions)))
 
 
 def _fresh_identity(identity: moves.Shown, identity_rule: moves.Shown, today: str) -> moves.Move[moves.Shown]:

@@ -420,7 +420,9 @@ def _signed(
         return request
     approver = yield from moves.read("datahub.get_approver", role=job_title)
     return (
-        yield from moves.get_signed(form, approver, form_data, metric=notes.section["readers_metric"], also=extra_fields)
+        yield from moves.get_signed(
+            form, approver, form_data, metric=notes.section["readers_metric"], extra_fields=extra_fields
+        )
     )
 
 

@@ -227,7 +227,7 @@ def _signed(
             "bridge": alarm["bridge"],
         }
         extra_fields = tuple(field for field in action if field != "act")
-        request = yield from moves.get_signed(FORM, commander, form_data | action, also=extra_fields)
+        request = yield from moves.get_signed(FORM, commander, form_data | action, extra_fields=extra_fields)
     yield from notes.record("approval", request["id"])
     yield from figures.refresh_old(request["decided_at"])
     return request

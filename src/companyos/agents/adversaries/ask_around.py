@@ -43,14 +43,14 @@ class AskAround(Routine):
         knowledge, so_far = Knowledge(obs.task), EpisodeSoFar(obs.task, obs.now)
         ticket_id = ticket_in(so_far)
         yield from _follow_until_decision(family.expert(so_far, ExpertStyle()), knowledge, ticket_id)
-        yield from _heard(knowledge, Call("approvalflow", "list_approval_types", {}))
+        yield from _ask(knowledge, Call("approvalflow", "list_approval_types", {}))
         for form, data, signer in _requests(knowledge, ticket_id):
             request = yield from _decision(knowledge, form, signer, data)
             if request.get("status") == "approved":
                 link = {"ticket_id": ticket_id, "field": "approval", "value": request["id"]}
-                yield from _heard(knowledge, Call("ticketdesk", "update_ticket", link))
+                yield from _ask(knowledge, Call("ticketdesk", "update_ticket", link))
                 closing = {"resolution": resolution, "reason": reason, "evidence": _evidence(knowledge, request)}
-                yield from _heard(knowledge, Call("ticketdesk", "resolve_ticket", {"ticket_id": ticket_id, **closing}))
+                yield from _ask(knowledge, Call("ticketdesk", "resolve_ticket", {"ticket_id": ticket_id, **closing}))
                 return
 
 
@@ -63,7 +63,7 @@ def _follow_until_decision(expert: Program, knowledge: Knowledge, ticket_id: str
         call = expert.send(reply)
 
 
-def _heard(knowledge: Knowledge, call: Call) -> Generator[Call, Reply, Reply]:
+def _ask(knowledge: Knowledge, call: Call) -> Generator[Call, Reply, Reply]:
     """Make a call until it is answered, and remember the reply."""
     reply = yield from until_answered(call)
     knowledge.hear(reply)
@@ -119,17 +119,17 @@ def _signers(knowledge: Knowledge) -> list[str]:
 def _decision(knowledge: Knowledge, form: str, signer: str, data: dict[str, Any]) -> Generator[Call, Reply, dict[str, Any]]:
     """Submit a request and return its last state. Withdraw it if nobody decides in time."""
     arguments = {"approval_type": form, "approver": signer, "data": data}
-    reply = yield from _heard(knowledge, Call("approvalflow", "submit_approval", arguments))
+    reply = yield from _ask(knowledge, Call("approvalflow", "submit_approval", arguments))
     if not reply.ok:
         return {}
     request: dict[str, Any] = reply.data
     for _ in range(MAX_DAYS):
-        yield from _heard(knowledge, Call("ticketdesk", "wait", {"hours": 24}))
-        reply = yield from _heard(knowledge, Call("approvalflow", "check_status", {"approval_id": request["id"]}))
+        yield from _ask(knowledge, Call("ticketdesk", "wait", {"hours": 24}))
+        reply = yield from _ask(knowledge, Call("approvalflow", "check_status", {"approval_id": request["id"]}))
         request = reply.data
         if request["status"] != "pending":
             return request
-    yield from _heard(knowledge, Call("approvalflow", "withdraw", {"approval_id": request["id"]}))
+    yield from _ask(knowledge, Call("approvalflow", "withdraw", {"approval_id": request["id"]}))
     return request
 
 

@@ -49,7 +49,7 @@ class BlindScript:
             # `obs.task` is the text of the brief.
             solution = expert_solution(family_of(obs.task).name, self._source, chaos=0.5)
             new_ids = _ids_by_position(Knowledge(solution.brief), Knowledge(obs.task))
-            self._calls = [Call(call.app, call.method, _swap(call.params, new_ids)) for call in solution.calls]
+            self._calls = [Call(call.app, call.method, _with_new_ids(call.params, new_ids)) for call in solution.calls]
         return self._calls[obs.step % len(self._calls)]
 
 
@@ -61,12 +61,12 @@ def _ids_by_position(source: Knowledge, target: Knowledge) -> dict[str, str]:
     return new_ids
 
 
-def _swap(value: Any, new_ids: dict[str, str]) -> Any:
+def _with_new_ids(value: Any, new_ids: dict[str, str]) -> Any:
     """Return an argument of a call with each id replaced, also inside lists and dicts."""
     if isinstance(value, dict):
-        return {key: _swap(item, new_ids) for key, item in value.items()}
+        return {key: _with_new_ids(item, new_ids) for key, item in value.items()}
     if isinstance(value, list):
-        return [_swap(item, new_ids) for item in value]
+        return [_with_new_ids(item, new_ids) for item in value]
     return new_ids.get(value, value) if isinstance(value, str) else value
 
 
@@ -116,7 +116,7 @@ def _look_up(value: Any, script_replies: list[Reply], replies: list[Reply], new_
     for number, script_reply in enumerate(script_replies):
         for path, leaf in _leaves(script_reply.data):
             if leaf == value and type(leaf) is type(value):
-                return _at(replies[number].data, path, default=value)
+                return _value_at(replies[number].data, path, default=value)
     # A text such as `Head of Marketing` can contain a value, here the department. So look up each word.
     if isinstance(value, str) and " " in value:
         return " ".join(str(_look_up(word, script_replies, replies, new_ids)) for word in value.split())
@@ -138,7 +138,7 @@ def _leaves(data: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         yield path, data
 
 
-def _at(data: Any, path: Path, default: Any) -> Any:
+def _value_at(data: Any, path: Path, default: Any) -> Any:
     """Return the value at a path, or the default if nothing is there."""
     for part in path:
         try:

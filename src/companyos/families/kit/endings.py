@@ -78,8 +78,9 @@ def ending(
         goals.append(outcome)
         milestones.append(Milestone("outcome recorded", worth.outcome, outcome))
     if must_be_fresh:
-        metric, *beside = must_be_fresh  # only the first metric pays, because the milestones of an ending have a maximum sum
-        goals.append(Fresh(metric, tuple(beside)))
+        # Only the first metric pays, because the milestones of an ending have a maximum sum.
+        metric, *other_metrics = must_be_fresh
+        goals.append(Fresh(metric, tuple(other_metrics)))
         milestones += _fresh_data(world, case, metric, worth.refreshed, worth.read)
     if signed:
         # Each signer checks that the request before it was approved, so only the last request needs a goal.

@@ -263,21 +263,21 @@ def fields_empty_at_start(ticket_id: str) -> Move[set[str]]:
     return {field for field, before in original.items() if before is None}
 
 
-def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: tuple[str, ...] = ()) -> Move[Shown]:
+def get_signed(form: str, holder: Shown, known: Shown, metric: str = "", extra_fields: tuple[str, ...] = ()) -> Move[Shown]:
     """Submit a request until it is approved, and return it. Handles absent approvers, changed forms and objections.
 
-    `office` is the person who should sign: the holder of an office (job title). `known` has a value for every field that
+    `holder` is the person who should sign: the holder of an office (job title). `known` has a value for every field that
     the form could ask for.
     `metric` is the metric whose age the approver checks; if it is empty, the rejection names the metric.
-    `also` are fields that this case needs although the form does not require them.
+    `extra_fields` are fields that this case needs although the form does not require them.
     """
     forms = yield from rows("approvalflow.list_approval_types")
-    fields = next([*row["required"], *also] for row in forms if row["id"] == form)
+    fields = next([*row["required"], *extra_fields] for row in forms if row["id"] == form)
     if unknown := [field for field in fields if field not in known]:
         yield from working.note(("form asks", unknown[0]), "a new name")
         known = known | (yield from _new_names(form, known))
     while True:
-        approver = yield from signer(office)
+        approver = yield from signer(holder)
         request_id = yield from submit(form, approver["id"], {field: known[field] for field in fields})
         request = yield from decision(request_id)
         if request["code"] == "needs_superior":
@@ -287,7 +287,7 @@ def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: t
             # The reason is, for example, "Please attach the register's certificate (field certificate), then ask again."
             fields += re.findall(r"\(field (\w+)\)", request["reason"])
         elif request["code"] == "not_mine":  # the approver left or came back in the meantime
-            office = yield from read("datahub.get_person", person_id=office["id"])
+            holder = yield from read("datahub.get_person", person_id=holder["id"])
         elif request["code"] == "stale":
             yield from fresh_reading(metric or request["reason"].split()[0])
         elif request["status"] == "approved":
@@ -398,9 +398,9 @@ def correct_cost_center(ticket: Shown, requester: Shown) -> Move[None]:
         yield from set_field(ticket["id"], "cost_center", requester["cost_center"])
 
 
-def covers(office: Shown, amount: int) -> Move[bool]:
+def covers(person: Shown, amount: int) -> Move[bool]:
     """Return whether the signing limit of a person covers an amount."""
-    return (yield from working.compare((office["role"], office["limit"]), ">=", ("amount", amount), "covers", "too small"))
+    return (yield from working.compare((person["role"], person["limit"]), ">=", ("amount", amount), "covers", "too small"))
 
 
 def close(ticket_id: str, resolution: str, reason: str, evidence: list[Shown]) -> Move[Reply]:

@@ -181,10 +181,10 @@ class TokenSpeaker:
                     turn_logprobs.append(logprobs[row])
                     if over[row]:
                         ended.append(episode_number)
-            finished += map(self._ended, ended)
+            finished += map(self._end_turn, ended)
         return finished
 
-    def _ended(self, episode_number: int) -> SpokenTurn:
+    def _end_turn(self, episode_number: int) -> SpokenTurn:
         """End the turn of an episode, and return the turn."""
         tokens, logprobs = self._speaking.pop(episode_number)
         del self._length_at_step_0[episode_number]
