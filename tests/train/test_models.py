@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import patch
 
@@ -17,7 +18,7 @@ from companyos.train.data.script import RESERVE
 from companyos.train.decoding.rollout import ModelEpisode, TimeSpent, rollout
 from companyos.train.decoding.speakers import speaker_of
 from companyos.train.model.models import SMOLLM2, Learner, check_model, load
-from companyos.train.runs.local import LocalAgent, TurnGenerator, _generator
+from companyos.train.runs.local import LocalAgent, ScriptCache, TurnGenerator, _generator
 from tests.helpers import task_id
 
 SENTENCE = " get_ticket T-1\n"
@@ -81,6 +82,25 @@ def test_a_directory_is_an_agent_that_workers_can_unpickle(folder: Path) -> None
     assert isinstance(agent, LocalAgent)
     assert "no directory" in agent_named("local:./nowhere").open().lacks([], 1)
     _generator.cache_clear()
+
+
+def test_agents_that_share_a_model_on_several_threads_play_as_they_do_alone(folder: Path) -> None:
+    learner, tasks = load(str(folder)), [task_id(seed) for seed in range(2)]
+    alone = [play(make(task), LocalAgent(TurnGenerator(learner), reserve=8)).digest() for task in tasks]
+    shared = TurnGenerator(learner)
+    with ThreadPoolExecutor(2) as threads:
+        together = list(threads.map(lambda task: play(make(task), LocalAgent(shared, reserve=8)).digest(), tasks))
+    assert together == alone
+
+
+@pytest.mark.parametrize(("agents", "reads_again"), [(4, False), (5, True)])
+def test_only_the_scripts_of_the_latest_agents_stay_cached(agents: int, reads_again: bool, learner: Learner) -> None:
+    generator, caches = TurnGenerator(learner), [ScriptCache() for _ in range(agents)]
+    scripts = [learner.encode(f"T-{number} a=1\n>") for number in range(agents)]
+    for script, cache in zip(scripts, caches, strict=True):
+        generator.turn(script, cache, 4, 0.0, None)
+    assert (not caches[0].tokens) == reads_again
+    assert all(cache.tokens[: len(script)] == script for script, cache in zip(scripts[1:], caches[1:], strict=True))
 
 
 @pytest.mark.parametrize(("load_average", "threads"), [(0.2, 4), (2.6, 1), (9.0, 1)])

@@ -7,6 +7,7 @@ calls are sampled: the most likely token each time, unless `--temperature` or `-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -25,11 +26,23 @@ from companyos.train.model.models import Learner, check_model, device_named, loa
 
 # Episodes that are played at the same time. A row of 4,096 tokens takes 190 MB of cache for SmolLM2 in float32.
 _MAX_ROWS, _MAX_ROWS_ON_CPU = 1024, 16
+_MAX_CACHES = 4  # of agents that are played one by one, for example for visitors of a page
 _GREEDY = Decoding()
 
 
+class ScriptCache:
+    """The keys and values of the tokens that a model has read of one script."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.keys_and_values: Any = None
+
+
 class TurnGenerator:
-    """Generates turns of a model after a script. Keeps the keys and values of the tokens that it has read."""
+    """Generates turns of a model after scripts. Agents on several threads can share it.
+
+    It keeps the caches of the scripts that were read last, so that episodes which are played in turns are not read again.
+    """
 
     def __init__(self, learner: Learner) -> None:
         import torch
@@ -41,11 +54,23 @@ class TurnGenerator:
         self._newline = learner.encode("\n")[0]
         self._syntax = working_syntax(texts, MAX_WORKING_LINES) if learner.working else None
         self._torch = torch
-        self._cache: Any = None
-        self._cached: list[int] = []  # the tokens in the cache
+        self._lock = Lock()
+        self._caches: list[ScriptCache] = []  # those in use, the least recently used first
 
-    def turn(self, script: list[int], max_tokens: int, temperature: float, generator: Any) -> list[int]:
+    def turn(self, script: list[int], cache: ScriptCache, max_tokens: int, temperature: float, generator: Any) -> list[int]:
         """Return the next turn after a script, of at most `max_tokens` tokens. `generator` draws random numbers."""
+        with self._lock:
+            self._use(cache)
+            return self._turn(script, cache, max_tokens, temperature, generator)
+
+    def _use(self, cache: ScriptCache) -> None:
+        """Note that a cache is used now. Empty the least recently used cache if there are too many."""
+        self._caches = [*(other for other in self._caches if other is not cache), cache]
+        if len(self._caches) > _MAX_CACHES:
+            oldest = self._caches.pop(0)
+            oldest.tokens, oldest.keys_and_values = [], None
+
+    def _turn(self, script: list[int], cache: ScriptCache, max_tokens: int, temperature: float, generator: Any) -> list[int]:
         progress, turn = TurnProgress(self._line_ends, max_tokens, self._syntax), list[int]()
         while not progress.over:
             if progress.state == PROMPT_DUE and self._syntax is not None:
@@ -53,7 +78,7 @@ class TurnGenerator:
             elif progress.must_end:
                 token = self._newline
             else:
-                scores = self._scores([*script, *turn])
+                scores = self._scores([*script, *turn], cache)
                 if self._syntax is not None and progress.state == BEGINS and not progress.may_work:
                     scores[list(self._syntax.marks)] = -self._torch.inf
                 token = self._drawn(scores, temperature, generator)
@@ -68,19 +93,21 @@ class TurnGenerator:
         probabilities = (scores.float() / temperature).softmax(-1).cpu()
         return int(self._torch.multinomial(probabilities, 1, generator=generator))
 
-    def _scores(self, tokens: list[int]) -> Any:
+    def _scores(self, tokens: list[int], cache: ScriptCache) -> Any:
         """Return the logits of the next token."""
         from transformers import DynamicCache
 
-        known = _common_length(self._cached, tokens[:-1])
+        known = _common_length(cache.tokens, tokens[:-1])
         if known == 0:
-            self._cache = DynamicCache()
-        elif known < len(self._cached):
-            self._cache.crop(known - len(self._cached))
+            cache.keys_and_values = DynamicCache()
+        elif known < len(cache.tokens):
+            cache.keys_and_values.crop(known - len(cache.tokens))
         new = self._torch.tensor([tokens[known:]], device=self.learner.device)
         with self._torch.inference_mode():
-            output = self.learner.model(input_ids=new, past_key_values=self._cache, use_cache=True, logits_to_keep=1)
-        self._cached = tokens
+            output = self.learner.model(
+                input_ids=new, past_key_values=cache.keys_and_values, use_cache=True, logits_to_keep=1
+            )
+        cache.tokens = tokens
         return output.logits[0, -1].clone()
 
 
@@ -104,6 +131,7 @@ class LocalAgent:
         self._random = torch.Generator().manual_seed(seed)
         self._turn_tokens = reserve or learner.reserve
         self._script = Script(learner.encode, learner.limit, self._turn_tokens)
+        self._cache = ScriptCache()
         self._toolbox = ALL_TOOLS  # until the first observation says which are offered
         self._repeats = Repeats(decoding.repeats)
         self._line, self._parse_error = "", ""  # its last line, and the parse error of that line
@@ -132,7 +160,7 @@ class LocalAgent:
         """Sample turns until one has a call that may be made. Return its tokens."""
         while True:
             temperature = self._repeats.temperature(self._temperature)
-            turn = self._generator.turn(self._script.tokens, self._turn_tokens, temperature, self._random)
+            turn = self._generator.turn(self._script.tokens, self._cache, self._turn_tokens, temperature, self._random)
             text = self._generator.learner.decode(turn)
             self.working, self._line = split_turn(text) if self._generator.learner.working else ((), text.strip())
             if not self._repeats.refuse(self._line):
