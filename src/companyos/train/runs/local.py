@@ -229,8 +229,8 @@ def _generator(folder: str) -> TurnGenerator:
 def _use_idle_cores() -> None:
     """Let torch use only as many threads as this machine has idle cores.
 
-    Threads wait for each other many times in each step. If other processes use the cores, a step with two threads took 15
-    times as long as with one.
+    Threads wait for each other many times in each step. While other processes used both cores of a machine, a step with two
+    threads took 3 to 8 times as long as with one.
     """
     import torch
 
