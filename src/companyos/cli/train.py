@@ -318,7 +318,7 @@ COMMANDS: Commands = {
     _checkup: (
         *MODEL_OPTIONS[:2],
         option("--suite", default="smoke", metavar="NAME", help="name of a suite, or a file with task ids"),
-        option("--families", default="all", help="play only these families: names with commas between, seed, or all"),
+        option("--families", default="all", help="play only these families: names with commas between, starter, or all"),
         option(
             "--samples", type=amount, default=0, metavar="N", help="sampled attempts at each task, besides the greedy one"
         ),
