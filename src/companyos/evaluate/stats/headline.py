@@ -47,6 +47,7 @@ class SummaryLine(NamedTuple):
     meaning: str
     form: NumberFormat
     format: Callable[[Results], FormattedNumber]
+    metric: str = ""  # the name of the metric that the line shows; empty: the line is computed
 
 
 def format_number(number: Estimate | None, form: NumberFormat, note: str = "") -> FormattedNumber:
@@ -62,7 +63,7 @@ def format_number(number: Estimate | None, form: NumberFormat, note: str = "") -
 
 def _metric(name: str, label: str, meaning: str, form: NumberFormat = PERCENT) -> SummaryLine:
     """A line that shows the metric `name` as it is."""
-    return SummaryLine(label, meaning, form, lambda results: format_number(results.overall.numbers.get(name), form))
+    return SummaryLine(label, meaning, form, lambda results: format_number(results.overall.numbers.get(name), form), name)
 
 
 def _pass_k(results: Results) -> FormattedNumber:

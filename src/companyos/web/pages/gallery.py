@@ -21,6 +21,7 @@ from companyos.evaluate.stats.headline import (
     HEADLINE,
     NO_NUMBER_TEXT,
     PERCENT,
+    SHARE,
     FormattedNumber,
     format_number,
 )
@@ -199,19 +200,12 @@ def _compare_doses(runs: Sequence[EvaluationSummary]) -> tuple[Markup, list[str]
 
 def _columns(results: Results) -> list[tuple[str, str]]:
     """Return the columns (label, name) of the families' table: shares that at least one family has."""
-    metric_by_label = {line.label: name for line, name in zip((*HEADLINE, *DETAILS), _METRIC_NAMES, strict=True) if name}
+    shares = [line for line in (*HEADLINE, *DETAILS) if line.metric and line.form in (PERCENT, SHARE)]
     return [
-        (label, name)
-        for label, name in metric_by_label.items()
-        if any(name in summary.numbers for summary in results.families.values())
+        (line.label, line.metric)
+        for line in shares
+        if any(line.metric in summary.numbers for summary in results.families.values())
     ]
-
-
-# The metric of each line of `HEADLINE` and `DETAILS`, in their order. Empty for lines that are not columns of the table.
-_METRIC_NAMES = (
-    "success", "", "score", "pair_pass", "", "", "", "", "efficiency", "routing", "recovery", "damage", "", "invalid_calls",
-    "refused_calls", "refusal_precision", "refusal_recall", "", "", "",
-)  # fmt: skip
 
 
 def _cost_of_dials(results: Results) -> list[tuple[str, FormattedNumber, int]]:
