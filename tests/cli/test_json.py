@@ -35,6 +35,7 @@ def test_eval_says_success_with_its_interval_the_failures_and_the_next_command(f
     success = found["success"]
     assert 0 <= success["low"] < success["value"] < success["high"] <= 1
     assert (found["episodes"], found["successes"]) == (8, round(8 * success["value"]))
+    assert found["kept"] == 8
     assert 1 <= len(found["failures"]) <= 2
     assert found["examined"] == 8 - found["successes"]
     blamed = {episode["file"]: episode["habit"] for episode in result("blame", folder)["episodes"]}

@@ -3,7 +3,9 @@
 import re
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
+from shutil import rmtree
 
 import msgspec
 import pytest
@@ -17,7 +19,7 @@ from companyos.core.episode import Transcript
 from companyos.env import make
 from companyos.evaluate.judge.outcome import Outcome
 from companyos.evaluate.runs.episode_file import EpisodeKey
-from companyos.evaluate.runs.run import OUTCOMES_FILE, RESULTS_FILE, evaluate, on_processes
+from companyos.evaluate.runs.run import OUTCOMES_FILE, RESULTS_FILE, RUN_FILE, BadRun, evaluate, on_processes
 from companyos.evaluate.runs.submission import check
 from tests.agents.fakes import Expert, endpoint
 from tests.blocks import ROOT
@@ -229,6 +231,34 @@ def test_a_resumed_run_does_not_repeat_an_episode_in_which_the_agent_raised(frag
     (run / RESULTS_FILE).unlink()
     assert evaluate(fragile, suite, 1, run, on_processes(1)) == first
     assert Path("constructed.txt").read_text() == constructed
+
+
+@pytest.mark.parametrize("by_module", [False, True])
+def test_a_run_is_not_continued_with_another_version_of_the_agents_file(
+    by_module: bool, module: Path, tmp_path: Path
+) -> None:
+    name = f"{module.stem if by_module else module}:function"
+    run = small_run(tmp_path, name, 1)
+    results = (run / RESULTS_FILE).read_bytes()
+    module.write_text(AGENTS + "# another version\n")
+    with pytest.raises(BadRun, match="has changed since it played the episodes in"):
+        small_run(tmp_path, name, 1)
+    assert (run / RESULTS_FILE).read_bytes() == results
+    rmtree(run / "episodes")
+    small_run(tmp_path, name, 1)  # without episodes, the folder can be used
+    small_run(tmp_path, name, 1)
+
+
+def test_a_run_that_did_not_record_the_agents_file_is_continued_without_a_claim_about_it(
+    module: Path, tmp_path: Path
+) -> None:
+    run = small_run(tmp_path, f"{module}:function", 1)
+    settings = msgspec.json.decode((run / RUN_FILE).read_bytes())
+    assert settings.pop("agent_source") == sha256(module.read_bytes()).hexdigest()
+    (run / RUN_FILE).write_bytes(msgspec.json.encode(settings))
+    module.write_text(AGENTS + "# another version\n")
+    small_run(tmp_path, f"{module}:function", 1)
+    assert "agent_source" not in msgspec.json.decode((run / RUN_FILE).read_bytes())
 
 
 def test_a_submission_with_such_episodes_passes_its_check_and_an_edited_one_does_not(fragile: str, tmp_path: Path) -> None:

@@ -288,6 +288,16 @@ def test_eval_prints_the_result_and_the_folder(tmp_path: Path) -> None:
     )
     assert (code, err) == (0, "")
     assert out.startswith(f"expert on few, version {BENCHMARK_VERSION}: 4 of 4 episodes succeeded, 100.0 % (95 % interval: ")
+    assert "already in" not in out
+
+
+@pytest.mark.parametrize(("removed", "kept"), [(0, 4), (1, 3)])
+def test_eval_says_how_many_episodes_it_kept_and_how_many_it_played(tmp_path: Path, removed: int, kept: int) -> None:
+    run = small_run(tmp_path, "expert", 1)
+    for place in list(places(run))[:removed]:
+        (run / place).unlink()
+    _, out, _ = command("eval", "--agent", "expert", "--suite", own_suite(tmp_path), "--workers", 1, "--out", run)
+    assert out.splitlines()[1] == f"{kept} of 4 episodes were already in {run} and were kept; {removed} were played now."
 
 
 @pytest.mark.parametrize(

@@ -53,5 +53,13 @@ def test_a_run_begun_here_goes_on_there(cluster: Cluster, tmp_path: Path) -> Non
     for place in list(places(whole))[::2]:
         (whole / place).unlink()
     cluster.add_node(num_cpus=1)
-    evaluate(AGENT, own_suite(tmp_path, SIZE), TRIALS, whole, on_ray(cluster.address))
+    kept = []
+
+    def watch(episodes: Iterator[FinishedEpisode], total: int) -> Iterator[FinishedEpisode]:
+        for episode in episodes:
+            kept.append(episode.kept)
+            yield episode
+
+    evaluate(AGENT, own_suite(tmp_path, SIZE), TRIALS, whole, on_ray(cluster.address), watch=watch)
+    assert (kept.count(True), kept.count(False)) == (SIZE, SIZE)
     assert (whole / RESULTS_FILE).read_bytes() == before

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from inspect import iscoroutine, signature
@@ -97,6 +98,16 @@ def is_custom(name: str) -> bool:
     source, _, attribute = name.rpartition(":")
     dotted = all(part.isidentifier() for part in source.split("."))
     return all(part.isidentifier() for part in attribute.split(".")) and (dotted or source.endswith(".py"))
+
+
+def source_hash(name: str) -> str:
+    """Return the SHA-256 of the file that defines a loaded agent. Empty if there is no such file, as for built-in modules.
+
+    Modules that this file imports are not part of the hash.
+    """
+    source = name.rpartition(":")[0]
+    path = Path(source if source.endswith(".py") else getattr(sys.modules[source], "__file__", None) or "")
+    return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _load_file(path: Path) -> ModuleType:

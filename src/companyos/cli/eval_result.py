@@ -38,6 +38,7 @@ class EvalResult(msgspec.Struct, frozen=True):
     version: int
     folder: str
     episodes: int
+    kept: int  # episodes that an earlier start of the run played
     successes: int
     success: Estimate
     examined: int  # failed episodes of which the decisive mistake was found: at most `FAILURES`
@@ -48,8 +49,8 @@ class EvalResult(msgspec.Struct, frozen=True):
     next: list[str]  # commands that show more about the run
 
 
-def eval_result(run: Path, results: dict[str, Any], outcomes: Sequence[Outcome]) -> EvalResult:
-    """Summarise a run that has ended."""
+def eval_result(run: Path, results: dict[str, Any], outcomes: Sequence[Outcome], kept: int = 0) -> EvalResult:
+    """Summarise a run that has ended. `kept` of its episodes were already in its folder."""
     failed = spread_over_families([outcome for outcome in outcomes if not outcome.success], FAILURES)
     failures = _frequent_failures(run, failed)
     raised = [EpisodeKey(outcome.task_id, outcome.trial) for outcome in outcomes if outcome.raised]
@@ -59,6 +60,7 @@ def eval_result(run: Path, results: dict[str, Any], outcomes: Sequence[Outcome])
         version=results["version"],
         folder=str(run),
         episodes=len(outcomes),
+        kept=kept,
         successes=sum(outcome.success for outcome in outcomes),
         success=msgspec.convert(results["overall"]["numbers"]["success"], Estimate),
         examined=len(failed),
@@ -90,6 +92,9 @@ def lines(result: EvalResult) -> Iterator[str]:
     """Yield the result as a person reads it."""
     successes = f"{result.successes} of {result.episodes} episodes succeeded"
     yield f"{result.agent} on {result.suite}, version {result.version}: {successes}, {_with_interval(result.success)}"
+    if result.kept:
+        played = f"{result.episodes - result.kept} were played now"
+        yield f"{result.kept} of {result.episodes} episodes were already in {result.folder} and were kept; {played}."
     if result.failures:
         failed = result.episodes - result.successes
         examined = f" among {result.examined} of them" if result.examined < failed else ""

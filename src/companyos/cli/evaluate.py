@@ -39,9 +39,12 @@ def _eval(args: Namespace) -> int:
             raise Misuse(f'a cluster needs {missing.name}: pip install "companyos[ray]"') from None
         workers = on_ray(args.ray)
     outcomes: list[Outcome] = []
+    kept = 0
 
     def success_so_far(episode: FinishedEpisode) -> str:
+        nonlocal kept
         outcomes.append(episode.outcome)
+        kept += episode.kept
         return f"success {sum(outcome.success for outcome in outcomes) / len(outcomes):.1%}"
 
     def watch(episodes: Iterator[FinishedEpisode], total: int) -> Iterable[FinishedEpisode]:
@@ -53,7 +56,7 @@ def _eval(args: Namespace) -> int:
         raise Misuse(str(mistake)) from None
     except OSError as error:
         raise Misuse(f"cannot write to {args.out}: {error.strerror}") from None
-    result = eval_result(args.out, results, outcomes)
+    result = eval_result(args.out, results, outcomes, kept)
     if args.json:
         print_json(result)
     else:

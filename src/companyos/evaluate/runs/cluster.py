@@ -31,9 +31,10 @@ def on_ray(address: str) -> Workers:
             ready, rest = ray.wait(list(waiting), num_returns=1)
             waiting = set(rest)
             for episode in ray.get(ready):
-                if saved_episode(run, episode.key) is None:
+                kept = saved_episode(run, episode.key) is not None
+                if not kept:
                     save_episode(run, episode.key, episode.text, episode.usage, error=episode.error)
-                yield episode.finished()
+                yield episode.finished(kept)
 
     return workers
 

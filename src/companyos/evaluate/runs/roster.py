@@ -14,7 +14,7 @@ from companyos.agents import AGENTS, Agent
 from companyos.agents.adversaries import ADVERSARIES
 from companyos.agents.adversaries.careless import HABITS, Careless
 from companyos.agents.agent import Usage
-from companyos.agents.custom import CUSTOM_FORMS, is_custom, load_agent
+from companyos.agents.custom import CUSTOM_FORMS, is_custom, load_agent, source_hash
 from companyos.agents.routine import WAIT
 from companyos.assurance.replay import action_of
 from companyos.core.episode import Transcript, Turn
@@ -72,6 +72,10 @@ class AgentSpec(NamedTuple):
 
     def open(self) -> AgentFactory:
         return self.opener(self.which, dict(self.options))
+
+    def source_hash(self) -> str:
+        """Return the hash of the file that defines a user's agent, which must have been opened. Empty for other agents."""
+        return source_hash(self.which) if self.opener is _custom else ""
 
 
 def agent_named(name: str, options: Options = ()) -> AgentSpec:

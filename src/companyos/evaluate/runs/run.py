@@ -23,6 +23,7 @@ from companyos.evaluate.judge.outcome import REWARD, Outcome, judge
 from companyos.evaluate.runs.episode_file import (
     EpisodeKey,
     error_of,
+    places,
     remove_unfinished,
     save_episode,
     saved_episode,
@@ -63,6 +64,7 @@ class FinishedEpisode(msgspec.Struct, frozen=True):
     key: EpisodeKey
     outcome: Outcome
     hash: str
+    kept: bool = False  # an earlier start of the run played it
 
 
 class JudgedEpisode(msgspec.Struct, frozen=True):
@@ -77,8 +79,8 @@ class JudgedEpisode(msgspec.Struct, frozen=True):
     outcome: Outcome
     error: str = ""
 
-    def finished(self) -> FinishedEpisode:
-        return FinishedEpisode(self.key, self.outcome, sha256(self.text.encode()).hexdigest())
+    def finished(self, kept: bool = False) -> FinishedEpisode:
+        return FinishedEpisode(self.key, self.outcome, sha256(self.text.encode()).hexdigest(), kept)
 
 
 # -- one episode -------------------------------------------------------------------------------------------------------
@@ -131,7 +133,7 @@ def finish_episode(run: Path, agent: AgentSpec, key: EpisodeKey) -> FinishedEpis
 def _judged_file(run: Path, key: EpisodeKey) -> FinishedEpisode | None:
     """Judge the episode in the folder; None if it is still to be played."""
     text = saved_episode(run, key)
-    return None if text is None else judged(key, text, usage_of(run, key), error=error_of(run, key)).finished()
+    return None if text is None else judged(key, text, usage_of(run, key), error=error_of(run, key)).finished(kept=True)
 
 
 # -- a run -------------------------------------------------------------------------------------------------------------
@@ -190,7 +192,7 @@ def evaluate(
     missing = spec.open().lacks(tasks.tasks, trials)
     if missing:
         raise BadRun(missing)
-    begin(run, plan, tasks, options)
+    begin(run, plan, tasks, options, spec.source_hash())
     keys = plan.episodes(tasks.tasks)
     finished = sorted(watch(workers(run, spec, keys), len(keys)), key=lambda episode: episode.key)
     remove_unfinished(run)
@@ -201,8 +203,11 @@ class BadRun(ValueError):
     """A run that cannot be started, continued or read. The message is one line."""
 
 
-def begin(run: Path, plan: RunPlan, tasks: Suite, options: Options) -> None:
-    """Prepare an empty folder for this run, or check that the folder holds this run already."""
+def begin(run: Path, plan: RunPlan, tasks: Suite, options: Options, source_hash: str = "") -> None:
+    """Prepare an empty folder for this run, or check that the folder holds this run already.
+
+    `source_hash` identifies the code of a user's agent. `BadRun` if the folder has episodes of other code.
+    """
     run.mkdir(parents=True, exist_ok=True)
     if (run / RUN_FILE).exists():
         existing = plan_of(run)
@@ -212,10 +217,30 @@ def begin(run: Path, plan: RunPlan, tasks: Suite, options: Options) -> None:
             )
         if existing.trials > plan.trials:
             raise BadRun(f"{run} holds a run of {existing.trials} trials; ask for that many, or give another folder")
+        source_hash = _checked_source(run, plan.agent, source_hash)
     elif any(run.iterdir()):
         raise BadRun(f"{run} is neither empty nor the folder of a run")
     (run / SUITE_FILE).write_text(tasks.to_text())
-    write_atomic(run / RUN_FILE, as_json({**msgspec.structs.asdict(plan), **circumstances(), "options": dict(options)}))
+    source = {"agent_source": source_hash} if source_hash else {}
+    settings = {**msgspec.structs.asdict(plan), **circumstances(), "options": dict(options), **source}
+    write_atomic(run / RUN_FILE, as_json(settings))
+
+
+class _AgentSource(msgspec.Struct, frozen=True):
+    """The part of `run.json` that identifies the code of a user's agent. Folders of older versions do not have it."""
+
+    agent_source: str = ""
+
+
+def _checked_source(run: Path, agent: str, source_hash: str) -> str:
+    """Return the hash to store in a folder that holds a run of this agent. `BadRun` if its episodes are of other code."""
+    if not any(places(run)):
+        return source_hash
+    recorded = msgspec.json.decode((run / RUN_FILE).read_bytes(), type=_AgentSource).agent_source
+    if source_hash and recorded and recorded != source_hash:
+        source = agent.rpartition(":")[0]
+        raise BadRun(f"{source} has changed since it played the episodes in {run}; give another folder, or delete this one")
+    return recorded  # without a hash, nobody knows which code played the episodes
 
 
 def plan_of(run: Path) -> RunPlan:
