@@ -144,9 +144,9 @@ NAMED = {
     "variant": "one variant of an agent that has several",
     "careless": "the expert with a habit that ignores one dial",
     "saved": "the agent that played the transcripts in a folder",
-    "openai": "a language model behind an OpenAI-compatible endpoint (`companyos[llm]`)",
-    "local": "a model that `companyos train sft` or `grpo` wrote (`companyos[train]`)",
-    "tiny": "a policy that `companyos train tiny` wrote (`companyos[tiny]`)",
+    "openai": "a language model behind an OpenAI-compatible endpoint (extra `llm`)",
+    "local": "a model that `companyos train sft` or `grpo` wrote (extra `train`)",
+    "tiny": "a policy that `companyos train tiny` wrote (extra `tiny`)",
 }
 
 

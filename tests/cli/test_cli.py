@@ -160,11 +160,11 @@ def test_importing_the_package_loads_nothing_of_the_server() -> None:
 def test_without_its_extra_the_server_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "companyos.serve.run", raising=False)
-    assert run("serve") == (2, "", 'companyos: serving needs uvicorn: pip install "companyos[serve]"\n')
+    assert run("serve") == (2, "", 'companyos: serving needs uvicorn: pip install ".[serve]" in a checkout\n')
     monkeypatch.setitem(sys.modules, "fastmcp", None)
     monkeypatch.delitem(sys.modules, "companyos.serve.mcp.server", raising=False)
     monkeypatch.delitem(sys.modules, "companyos.serve.mcp.stdio", raising=False)
-    assert run("mcp") == (2, "", 'companyos: MCP needs fastmcp: pip install "companyos[serve]"\n')
+    assert run("mcp") == (2, "", 'companyos: MCP needs fastmcp: pip install ".[serve]" in a checkout\n')
 
 
 def test_the_module_is_the_command(capfd: pytest.CaptureFixture[str]) -> None:

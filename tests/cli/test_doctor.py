@@ -41,7 +41,7 @@ def test_what_is_installed_has_its_version_and_what_is_missing_the_line_that_bri
     assert extras["tiny"].complete
     assert [package.name for package in extras["tiny"].packages] == ["numpy"]
     for extra in found.extras:
-        assert extra.install == f'pip install "companyos[{extra.name}]"'
+        assert extra.install == f'pip install ".[{extra.name}]"'
         assert extra.complete == (bool(extra.packages) and all(package.fits for package in extra.packages))
 
 
@@ -61,10 +61,11 @@ def test_a_person_reads_of_every_extra_and_how_to_have_those_that_are_missing(mo
         assert f" {name} " in out
         assert enabled in out
     assert "missing: numpy" in out
-    assert 'pip install "companyos[tiny]"' in out
+    assert 'pip install ".[tiny]"' in out
     assert "gymnasium 0.9 (wants >=1.0)" in out
-    assert 'pip install "companyos[gymnasium]"' in out
-    assert 'pip install "companyos[llm]"' not in out
+    assert 'pip install ".[gymnasium]"' in out
+    assert 'pip install ".[llm]"' not in out
+    assert f'pip install "companyos-{companyos.__version__}-py3-none-any.whl[serve]"' in out
 
 
 def test_a_port_that_somebody_listens_on_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -274,6 +274,8 @@ def test_without_its_library_a_report_says_what_to_install(
     run: Path, library: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
+    if library == "jinja2":
+        monkeypatch.setitem(sys.modules, "markupsafe", None)  # which jinja2 installs
     for module in ("figures", "markup", "page"):
         monkeypatch.delitem(sys.modules, f"companyos.evaluate.reports.{module}", raising=False)
         monkeypatch.delattr(companyos.evaluate.reports, module, raising=False)
@@ -281,6 +283,6 @@ def test_without_its_library_a_report_says_what_to_install(
         monkeypatch.setattr(companyos.evaluate.reports, "figures", Sketcher(), raising=False)
     assert main(["report", str(run)]) == 2
     said = capsys.readouterr()
-    assert said.err == f'companyos: a report needs {library}: pip install "companyos[report]"\n'
+    assert said.err == f'companyos: a report needs {library}: pip install ".[report]" in a checkout\n'
     assert said.out == ""
     assert not (run / "report.html").exists()

@@ -421,5 +421,5 @@ def test_a_server_without_fastmcp_says_what_to_install(monkeypatch: pytest.Monke
         for _ in range(2):
             reply = api.post(MCP_PATH, {"jsonrpc": "2.0", "id": 1, "method": "initialize"})
             assert code_of(reply) == (501, "no_mcp")
-            assert "companyos[serve]" in reply.json()["error"]["what_next"]
+            assert 'pip install ".[serve]" in a checkout' in reply.json()["error"]["what_next"]
         assert good(api.post("/reset"))["done"] is False

@@ -279,4 +279,4 @@ def test_without_the_package_openenv_its_client_says_what_to_install() -> None:
     script = "import sys; sys.modules['openenv'] = None; import companyos.integrations.openenv.client"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert ran.returncode == 1
-    assert ran.stderr.splitlines()[-1].endswith('need openenv: pip install "companyos[openenv]"')
+    assert ran.stderr.splitlines()[-1].endswith('need openenv: pip install ".[openenv]" in a checkout')

@@ -387,7 +387,7 @@ def test_without_a_browser_the_error_says_what_to_install(monkeypatch: pytest.Mo
         assert "--workers 1" in refused(site)
     monkeypatch.setitem(sys.modules, "playwright.async_api", None)
     with served() as site:
-        assert 'pip install "companyos[browser]"' in refused(site)
+        assert 'pip install ".[browser]" in a checkout' in refused(site)
 
 
 def test_a_crashed_browser_is_restarted() -> None:

@@ -28,6 +28,7 @@ from rich.table import Table
 
 from companyos import agents
 from companyos.core.calls import Call
+from companyos.core.errors import install_hint
 from companyos.env import CompanyEnv, make
 from companyos.families import SHORT_FAMILIES, setting  # `setting` builds and caches the start state of a task
 
@@ -172,7 +173,7 @@ def _taxi() -> TaxiRun:
     try:
         import gymnasium
     except ImportError:
-        raise ValueError('the benchmark compares with Gymnasium: pip install "companyos[bench]"') from None
+        raise ValueError(f"the benchmark compares with Gymnasium: {install_hint('bench')}") from None
     env = gymnasium.make(next(name for name in ("Taxi-v4", "Taxi-v3") if name in gymnasium.registry))
     env.action_space.seed(0)
     env.reset(seed=0)

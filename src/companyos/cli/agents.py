@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from companyos.cli.options import count, option
-from companyos.core.errors import Misuse
+from companyos.core.errors import Misuse, install_hint
 
 if TYPE_CHECKING:
     from companyos.agents import Agent
@@ -98,7 +98,7 @@ def model_options(args: Namespace) -> tuple[tuple[str, str], ...]:
     try:
         import companyos.agents.llm.language_model  # noqa: F401
     except ModuleNotFoundError as missing:
-        raise Misuse(f'a language model needs {missing.name}: pip install "companyos[llm]"') from None
+        raise Misuse(f"a language model needs {missing.name}: {install_hint('llm')}") from None
     given.pop("concurrency", None)
     if given.pop("text", False):
         given["form"] = "text"

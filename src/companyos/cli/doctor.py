@@ -19,6 +19,7 @@ from rich.text import Text
 
 from companyos import __version__
 from companyos.cli.terminal import grid
+from companyos.core.errors import install_command
 from companyos.serve.ops import programs
 from companyos.serve.ops.settings import Settings
 
@@ -106,7 +107,7 @@ def extras() -> list[str]:
 
 def _extra(name: str, packages: list[Package]) -> Extra:
     complete = bool(packages) and all(package.fits for package in packages)
-    return Extra(name, ENABLES[name], complete, f'pip install "companyos[{name}]"', packages)
+    return Extra(name, ENABLES[name], complete, install_command(name), packages)
 
 
 def _packages(requirements: list[Requirement], extra: str) -> list[Package]:
@@ -172,6 +173,14 @@ def show(findings: Findings, console: Console) -> None:
     console.print(grid(_machine(findings)))
     console.print()
     console.print(grid(row for extra in findings.extras for row in _rows(extra)))
+    if not all(extra.complete for extra in findings.extras):
+        console.print()
+        wheel = f"companyos-{findings.version}-py3-none-any.whl"
+        console.print(
+            f'The commands are for a checkout. With a wheel, name its file: pip install "{wheel}[serve]"',
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def _machine(findings: Findings) -> Iterator[tuple[str | Text, ...]]:

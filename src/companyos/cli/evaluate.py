@@ -12,7 +12,7 @@ import msgspec
 from companyos.cli.agents import MODEL_OPTIONS, RUN_OPTIONS, add_trained_models, model_options
 from companyos.cli.options import JSON, WORKERS, Commands, count, option, print_json, read_transcript
 from companyos.core.episode import Transcript
-from companyos.core.errors import BadDose, BadTask, Misuse, ReplayDiffers
+from companyos.core.errors import BadDose, BadTask, Misuse, ReplayDiffers, install_hint
 
 if TYPE_CHECKING:
     from companyos.evaluate.judge.outcome import Outcome
@@ -36,7 +36,7 @@ def _eval(args: Namespace) -> int:
         try:
             from companyos.evaluate.runs.cluster import on_ray
         except ModuleNotFoundError as missing:
-            raise Misuse(f'a cluster needs {missing.name}: pip install "companyos[ray]"') from None
+            raise Misuse(f"a cluster needs {missing.name}: {install_hint('ray')}") from None
         workers = on_ray(args.ray)
     outcomes: list[Outcome] = []
     kept = 0
@@ -100,10 +100,12 @@ def _report(args: Namespace) -> int:
     from companyos.evaluate.runs.run import BadRun
 
     try:
+        import jinja2  # noqa: F401  # first, so that the error names it and not markupsafe, which it installs
+
         from companyos.evaluate.reports import figures
         from companyos.evaluate.reports.page import write
     except ModuleNotFoundError as missing:
-        raise Misuse(f'a report needs {missing.name}: pip install "companyos[report]"') from None
+        raise Misuse(f"a report needs {missing.name}: {install_hint('report')}") from None
     if args.out is None and len(args.folders) > 1:
         raise Misuse("a report on several runs needs --out FILE")
     page = args.out or args.folders[0] / "report.html"

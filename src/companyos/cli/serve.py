@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from companyos.cli.options import EPISODE, Commands, option
-from companyos.core.errors import Misuse
+from companyos.core.errors import Misuse, install_hint
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -21,7 +21,7 @@ def _serve(args: Namespace) -> int:
     try:
         from companyos.serve.run import serve
     except ModuleNotFoundError as missing:
-        raise Misuse(f'serving needs {missing.name}: pip install "companyos[serve]"') from None
+        raise Misuse(f"serving needs {missing.name}: {install_hint('serve')}") from None
     from companyos.serve.ops.settings import BadSetting
 
     flags = ("host", "port", "ledger", "fsync", "workers", "log_format", "results", "exam", "study", "study_out")
@@ -75,7 +75,7 @@ def _mcp(args: Namespace) -> int:
     try:
         from companyos.serve.mcp.stdio import serve
     except ModuleNotFoundError as missing:
-        raise Misuse(f'MCP needs {missing.name}: pip install "companyos[serve]"') from None
+        raise Misuse(f"MCP needs {missing.name}: {install_hint('serve')}") from None
     from companyos.serve.ops.settings import BadSetting
 
     try:

@@ -11,7 +11,7 @@ import msgspec
 
 from companyos.cli.options import JSON, Commands, count, option, print_json
 from companyos.cli.train_arguments import FAMILIES_HELP, STARTER, amount, families_of, positive, share
-from companyos.core.errors import Misuse
+from companyos.core.errors import Misuse, install_hint
 from companyos.evaluate.suites.suite import suite_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _tiny(args: Namespace) -> int:
         from companyos.train.tiny.learner import EXAM, POLICY, ArrayJournal, TinyLearner, exam_tasks, examine, train
         from companyos.train.tiny.rollout import TinyRecipe
     except ModuleNotFoundError as missing:
-        raise Misuse(f'the small learner needs {missing.name}: pip install "companyos[tiny]"') from None
+        raise Misuse(f"the small learner needs {missing.name}: {install_hint('tiny')}") from None
     recipe = TinyRecipe(families, args.chaos, args.seed, not args.no_curriculum, args.workers)
     suffix = "" if recipe.curriculum else "-no-curriculum"
     folder = args.out or Path(f"tiny-{args.families.replace(',', '-')}-{args.seed}{suffix}")

@@ -27,7 +27,7 @@ from companyos.cli.train_arguments import (
     watching,
     what_is_trained,
 )
-from companyos.core.errors import Misuse
+from companyos.core.errors import Misuse, install_hint
 from companyos.train.loops.trl_plan import carry_out, plan_of
 from companyos.train.runs.journal import Journal, check_run
 
@@ -177,7 +177,7 @@ def _plot(args: Namespace) -> int:
     try:
         from companyos.train.runs.plot import draw
     except ModuleNotFoundError as missing:
-        raise Misuse(f'plots need {missing.name}: pip install "companyos[report]"') from None
+        raise Misuse(f"plots need {missing.name}: {install_hint('report')}") from None
     pictures = draw(args.runs, args.out or args.runs[0])
     if args.json:
         print_json({"pictures": [str(path) for path in pictures]})

@@ -61,3 +61,13 @@ class ReplayDiffers(Exception):
 
 class Misuse(ValueError):
     """A command line that cannot be carried out. The message is one line."""
+
+
+def install_hint(extra: str) -> str:
+    """Return the end of an error message: how to install an extra. CompanyOS is not on PyPI, so a checkout is needed."""
+    return f"{install_command(extra)} in a checkout"
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra in a checkout."""
+    return f'pip install ".[{extra}]"'

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from companyos.chaos import Chaos
+from companyos.core.errors import install_hint
 from companyos.core.task import MAX_SEED
 from companyos.env import CompanyEnv, task_named
 from companyos.families import FAMILIES, ExpertStyle, family
@@ -26,7 +27,7 @@ try:
     from browsergym.core.registration import register_task
     from browsergym.core.task import AbstractBrowserTask
 except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError(f'BrowserGym\'s tasks need {missing.name}: pip install "companyos[browsergym]"') from None
+    raise ModuleNotFoundError(f"BrowserGym's tasks need {missing.name}: {install_hint('browsergym')}") from None
 
 
 @cache

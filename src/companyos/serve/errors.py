@@ -8,6 +8,7 @@ and answered with status 500 and no details.
 from typing import ClassVar
 
 from companyos.core.calls import Call
+from companyos.core.errors import install_hint
 from companyos.serve.steps import StepResult
 
 
@@ -278,7 +279,7 @@ class ScreenLost(ServeError):
 
 class NoMcp(ServeError):
     status, code = 501, "no_mcp"
-    what_next = 'restart the server after `pip install "companyos[serve]"`, or use another interface; /docs lists them'
+    what_next = f"restart the server after {install_hint('serve')}, or use another interface; /docs lists them"
 
     def __init__(self) -> None:
         super().__init__("this server was installed without MCP")

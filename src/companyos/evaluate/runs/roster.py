@@ -18,7 +18,7 @@ from companyos.agents.custom import CUSTOM_FORMS, is_custom, load_agent, source_
 from companyos.agents.routine import WAIT
 from companyos.assurance.replay import action_of
 from companyos.core.episode import Transcript, Turn
-from companyos.core.errors import BadChoice, Misuse
+from companyos.core.errors import BadChoice, Misuse, install_hint
 from companyos.env import CompanyEnv
 from companyos.env.observations import Observation
 from companyos.evaluate.runs.episode_file import transcripts
@@ -226,7 +226,7 @@ def _tiny(path: str, options: Mapping[str, str]) -> AgentFactory:
     try:
         from companyos.agents.tiny import Tiny, load
     except ModuleNotFoundError as missing:
-        raise Misuse(f'a small learner needs {missing.name}: pip install "companyos[tiny]"') from None
+        raise Misuse(f"a small learner needs {missing.name}: {install_hint('tiny')}") from None
     weights = load(path)
     return BuiltIn(lambda seed: Tiny(weights, seed))
 

@@ -5,5 +5,7 @@ Nothing of it is imported here: a client needs the models only, a host also need
 
 from importlib.util import find_spec
 
+from companyos.core.errors import install_hint
+
 if find_spec("openenv") is None:
-    raise ModuleNotFoundError('OpenEnv\'s client and environment need openenv: pip install "companyos[openenv]"')
+    raise ModuleNotFoundError(f"OpenEnv's client and environment need openenv: {install_hint('openenv')}")

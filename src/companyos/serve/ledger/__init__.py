@@ -1,5 +1,6 @@
 """Ledgers: in memory, in an SQLite file or in PostgreSQL, all with the same contract (`Ledger`)."""
 
+from companyos.core.errors import install_hint
 from companyos.serve.ledger.ledger import (
     MAX_EXPIRED,
     ExamAttempt,
@@ -45,7 +46,7 @@ def open_ledger(address: str, fsync: bool = False) -> Ledger:
         try:
             from companyos.serve.ledger.postgres import PostgresLedger
         except ModuleNotFoundError as missing:
-            raise BadSetting(f'a ledger in PostgreSQL needs {missing.name}: pip install "companyos[serve]"') from None
+            raise BadSetting(f"a ledger in PostgreSQL needs {missing.name}: {install_hint('serve')}") from None
 
         return PostgresLedger(address)  # it flushes every commit to disk, with or without `fsync`
     if "://" in address:

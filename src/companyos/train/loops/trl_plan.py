@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from companyos.chaos import DIALS, doses_of
-from companyos.core.errors import BadChoice, Misuse
+from companyos.core.errors import BadChoice, Misuse, install_hint
 from companyos.families import SHORT_FAMILIES, family
 from companyos.integrations.client import Company, ServerError
 from companyos.train.model.models import SMOLLM2, check_model
@@ -113,7 +113,7 @@ def check_libraries(find: Callable[[str], object] = find_spec) -> None:
     """Raise `Misuse` if a module is not installed. Tests pass another `find`."""
     missing = [name for name in _NEEDED_MODULES if find(name) is None]
     if missing:
-        raise Misuse(f'--loop trl needs {missing[0]}: pip install "companyos[train]"')
+        raise Misuse(f"--loop trl needs {missing[0]}: {install_hint('train')}")
 
 
 def check_server(plan: TrlPlan) -> None:

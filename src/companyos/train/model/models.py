@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from companyos.core.errors import Misuse
+from companyos.core.errors import Misuse, install_hint
 from companyos.train.data.script import LIMIT, RESERVE
 from companyos.train.data.tokenizer import Tokenizer
 from companyos.train.data.turns import MAX_WORKING_TOKENS, PROMPT
@@ -99,7 +99,7 @@ def check_model(name: str) -> None:
     """Raise `Misuse`, with one line, if a quick check shows that a model cannot be loaded."""
     for module in ("torch", "transformers"):
         if find_spec(module) is None:
-            raise Misuse(f'a language model needs {module}: pip install "companyos[train]"')
+            raise Misuse(f"a language model needs {module}: {install_hint('train')}")
     folder = Path(name)
     if name == SMOLLM2:
         _smollm2()
@@ -202,7 +202,7 @@ def _unpacked(file: Path) -> Path:
     if folder.is_dir():
         return folder
     if find_spec("gguf") is None:
-        raise Misuse(f'{file.name} needs gguf: pip install "companyos[train]"')
+        raise Misuse(f"{file.name} needs gguf: {install_hint('train')}")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

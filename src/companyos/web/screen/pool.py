@@ -19,6 +19,7 @@ from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp
 
+from companyos.core.errors import install_hint
 from companyos.families.kit.goals import add_up
 from companyos.serve.errors import Malformed, NoScreens, OverCapacity, ScreenLost, SessionOver
 from companyos.serve.ops import programs
@@ -169,7 +170,7 @@ class ScreenPool:
         try:
             from playwright.async_api import Error, async_playwright
         except ModuleNotFoundError:
-            raise NoScreens('pictures need Playwright: pip install "companyos[browser]"') from None
+            raise NoScreens(f"pictures need Playwright: {install_hint('browser')}") from None
         program = self._settings.chromium or programs.chromium()
         self._playwright = await async_playwright().start()
         try:
