@@ -137,7 +137,12 @@ MODEL_OPTIONS = (
         help="for openai:MODEL: the environment variable that holds its key (default: no key)",
     ),
     option("--text", action="store_true", default=None, help="for openai:MODEL: ask for lines of text, not for tool calls"),
-    option("--temperature", type=_amount, metavar="X", help="for openai:MODEL and local:DIR: of sampling (default: 0)"),
+    option(
+        "--temperature",
+        type=_amount,
+        metavar="X",
+        help="for openai:MODEL and local:DIR: of sampling (default: the endpoint's own; 0 for local:DIR)",
+    ),
     option(
         "--repeats",
         type=count,
