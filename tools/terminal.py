@@ -48,13 +48,13 @@ class Line(NamedTuple):
     delay: float
 
 
-def watched(columns: int) -> str:
-    """Return what `companyos watch` prints for the episode on a terminal of this width, without the table of goals."""
+def watched(columns: int, with_goals: bool) -> str:
+    """Return what `companyos watch` prints for the episode on a terminal of this width, with or without the goals."""
     program = [sys.executable, "-c", "from companyos.cli.main import main; main()", *EPISODE.split()]
     terminal = {**os.environ, "COLUMNS": str(columns)}
     shown = subprocess.run(program, env=terminal, capture_output=True, text=True, check=True).stdout
     episode, _, end = shown.partition("\nSuccess.\n")
-    verdict = end[end.index("The right ending") :]
+    verdict = end if with_goals else end[end.index("The right ending") :]
     lines = [*episode.strip().splitlines(), "", "Success.", *verdict.strip().splitlines()]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -63,7 +63,7 @@ def page() -> str:
     """Return docs/start.md with the episode as it is played today."""
     before, fence, rest = PAGE.read_text().partition(_FENCE)
     after = rest[rest.index("```\n") :]
-    return f"{before}{fence}{watched(_TEXT_COLUMNS)}{after}"
+    return f"{before}{fence}{watched(_TEXT_COLUMNS, with_goals=True)}{after}"
 
 
 def animation() -> str:
@@ -115,7 +115,7 @@ def _motion(lines: list[Line]) -> str:
 def _lines() -> list[Line]:
     """Return the command and its output, with long lines wrapped."""
     lines = [Line(f"$ companyos {EPISODE}", "call", 0.0)]
-    for line in map(_line, watched(_ANIMATION_COLUMNS).splitlines()):
+    for line in map(_line, watched(_ANIMATION_COLUMNS, with_goals=False).splitlines()):
         first, *rest = wrap(line.text, _ANIMATION_COLUMNS, subsequent_indent=" " * 9, drop_whitespace=False) or [""]
         lines += [line._replace(text=first), *(Line(text, line.style, 0.0) for text in rest)]
     return lines
