@@ -72,7 +72,7 @@ def test_an_unknown_family_is_one_line_and_exit_code_2() -> None:
         "demos --n 1 --out /no/such/folder/file",
         "regrade /no/such/folder",
         "regrade README.md",
-        "regrade src",
+        "regrade src/companyos/core",
     ],
 )
 def test_a_mistake_of_the_caller_is_one_line_and_exit_code_2(command: str) -> None:
