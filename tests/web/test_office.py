@@ -116,9 +116,12 @@ def test_keyboard_shortcuts_work_and_are_listed(site: RunningSite) -> None:
     with browsing() as seen:
         begun(seen, site)
         seen.page.keyboard.press("?")
-        assert "Read your inbox" in seen.page.get_by_role("dialog").inner_text()
+        listed = seen.page.get_by_role("dialog").inner_text().split("\n")
+        assert listed[listed.index("i, Enter") + 1] == "Read your inbox"
+        assert listed[listed.index("/") + 1] == "Type a call"
         seen.page.keyboard.press("Escape")
         seen.page.keyboard.press("i")
+        seen.page.keyboard.press("Enter")
         seen.page.get_by_role("heading", name="Inbox").wait_for()
         seen.page.get_by_role("button", name="Tickets", exact=True).first.click()
         seen.page.get_by_role("heading", name="Tickets").wait_for()
@@ -136,14 +139,63 @@ def test_keyboard_shortcuts_work_and_are_listed(site: RunningSite) -> None:
         check_clean(seen, site)
 
 
-def test_a_call_can_be_typed_as_a_line(site: RunningSite) -> None:
+def test_no_single_key_makes_a_step(site: RunningSite) -> None:
     with browsing() as seen:
         begun(seen, site)
-        seen.page.keyboard.press("/")
-        seen.page.keyboard.type("search_policies vendor")
-        seen.page.keyboard.press("Enter")
-        seen.page.get_by_role("heading", name="Search policies").wait_for()
+        seen.page.get_by_role("button", name="Tickets", exact=True).first.click()
+        seen.page.get_by_role("heading", name="Tickets").wait_for()
+        office = seen.page.url.rpartition("/")[0]
+        for page in ("1", "steps"):
+            seen.page.goto(f"{office}/{page}")
+            keys = seen.page.eval_on_selector_all("[data-key]", "controls => controls.map(one => one.dataset.key)")
+            assert {"i", "/", "s"} <= set(keys)
+            for key in ("j", "k", *keys):
+                seen.page.goto(f"{office}/{page}")
+                seen.page.keyboard.press(key)
+                seen.page.wait_for_load_state("networkidle")
+        seen.page.goto(f"{office}/1")
+        seen.page.keyboard.press("i")
+        assert seen.page.evaluate("document.activeElement.value") == "read_inbox"
         assert steps(seen, site) == 1
+
+
+def test_a_call_can_be_typed_as_a_line_on_every_page(site: RunningSite) -> None:
+    with browsing() as seen:
+        begun(seen, site)
+        office = seen.page.url.rpartition("/")[0]
+        for made, page in enumerate(("0", "1", "steps", "form/ticketdesk.comment")):
+            seen.page.goto(f"{office}/{page}")
+            seen.page.keyboard.press("/")
+            seen.page.keyboard.type("search_policies vendor")
+            assert in_window(seen, "#line")
+            seen.page.keyboard.press("Enter")
+            seen.page.get_by_role("heading", name="Search policies").wait_for()
+            seen.page.wait_for_load_state()
+            assert steps(seen, site) == made + 1
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_why_a_typed_call_is_invalid_is_shown_without_scrolling(site: RunningSite, scripts: bool) -> None:
+    with browsing(1280, 800, scripts=scripts) as seen:
+        begun(seen, site)
+        office = seen.page.url.rpartition("/")[0]
+        seen.page.get_by_role("button", name="Tickets", exact=True).first.click()
+        for page in ("0", "1"):
+            seen.page.goto(f"{office}/{page}")
+            seen.page.locator("#line").fill("dance T-1")
+            seen.page.locator("#line").press("Enter")
+            seen.page.locator("#line-wrong", has_text="There is no tool").wait_for()
+            assert in_window(seen, "#line-wrong")
+            assert in_window(seen, "#line")
+            assert steps(seen, site) == 1
+
+
+def in_window(seen: Visit, selector: str) -> bool:
+    """Return whether an element is in the part of the page that the window shows."""
+    top, bottom, height = seen.page.locator(selector).evaluate(
+        "element => [element.getBoundingClientRect().top, element.getBoundingClientRect().bottom, innerHeight]"
+    )
+    return bool(0 <= top < bottom <= height)
 
 
 # -- appearance --------------------------------------------------------------------------------------------------------

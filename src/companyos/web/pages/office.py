@@ -81,7 +81,7 @@ class OfficePages:
         except Malformed as error:
             if "_line" not in form:
                 raise
-            return self._brief_page(view, error.status, form.first("_line"), str(error))
+            return self._turn_page(view, view.step, error.status, typed_line=form.first("_line"), wrong=str(error))
         try:
             step = StepRequest(view.session_id, call, turn, client_of(request).owner)
             result = await self._queue.step(step)
@@ -111,8 +111,15 @@ class OfficePages:
         view, number = await self._view(request), request.path_params["turn"]
         if number > view.step:
             raise UnknownRoute(f"turn {number} has not been made yet; the last one is {view.step}")
+        return self._turn_page(view, number)
+
+    def _turn_page(
+        self, view: OfficeView, number: int, status: int = 200, typed_line: str = "", wrong: str = ""
+    ) -> Response:
+        """Return the page of a turn, or of the brief for 0. `wrong` says why the call that was typed there is invalid."""
+        typed = {"typed_line": typed_line, "wrong": wrong}
         if number == 0:
-            return self._brief_page(view)
+            return self._show("office_brief.html", view, status, turn=0, **typed)
         turn = view.turns[number - 1]
         tool, renderer = view.toolbox.find(turn.call), ValueRenderer(not view.done)
         layout = lay_out(tool, turn.reply.data, renderer, view.history_up_to(number)) if turn.reply.ok else None
@@ -123,6 +130,8 @@ class OfficePages:
         return self._show(
             "office_turn.html",
             view,
+            status,
+            **typed,
             turn=number,
             shown_turn=turn,
             tool=tool,
@@ -143,10 +152,6 @@ class OfficePages:
             beside=self._ticket_beside(view, layout),
             policies=view.policies() if layout and layout.kind == Ticket.__name__ else (),
         )
-
-    def _brief_page(self, view: OfficeView, status: int = 200, line: str = "", wrong: str = "") -> Response:
-        """Return the page of the brief, with the call that was typed there and why it was refused."""
-        return self._show("office_brief.html", view, status, turn=0, typed_line=line, wrong=wrong)
 
     def _ticket_beside(self, view: OfficeView, layout: ReplyLayout | None) -> tuple[int, ReplyLayout] | None:
         """Return the ticket of the brief as it was last shown, with its step, to be read beside a policy."""
@@ -215,6 +220,7 @@ class OfficePages:
         return await self._queue.run(lambda sessions: self._views.of(sessions.observe(session_id, owner)))
 
     def _show(self, template: str, view: OfficeView, status: int = 200, **values: Any) -> Response:
+        values = {"typed_line": "", "wrong": ""} | values  # of the line for typed calls, which every page has
         return self._site.page(template, status, view=view, renderer=ValueRenderer(not view.done), **values)
 
 

@@ -24,6 +24,9 @@ function choose(next) {
   all[row].scrollIntoView({ block: "nearest" });
 }
 
+// A call is a step of the player, so its key only moves the focus to the button, and Enter makes the call.
+const makesCall = (control) => control.matches("button[name=_line]");
+
 function help() {
   let dialog = document.getElementById("keys");
   if (!dialog) {
@@ -38,8 +41,9 @@ function help() {
       list.append(term, text);
     };
     for (const control of document.querySelectorAll("[data-key]")) {
-      const name = control.getAttribute("aria-label") || control.title || control.textContent.trim() || control.placeholder;
-      add(control.dataset.key, name);
+      const label = control.labels?.[0]?.textContent.trim();
+      const name = control.getAttribute("aria-label") || label || control.title || control.textContent.trim();
+      add(makesCall(control) ? `${control.dataset.key}, Enter` : control.dataset.key, name);
     }
     if (rows().length) add("j, k, Enter", "move in the list, open the chosen row");
     add("?", "show these keys");
@@ -66,7 +70,8 @@ addEventListener("keydown", (event) => {
   const control = [...document.querySelectorAll("[data-key]")].find((element) => element.dataset.key === event.key);
   if (!control) return;
   event.preventDefault();
-  if (control.matches("input")) control.focus();
+  // The line for typed calls sticks to the bottom of the window while it has the focus, so nothing has to scroll.
+  if (control.matches("input") || makesCall(control)) control.focus({ preventScroll: control.id === "line" });
   else control.click();
 });
 
