@@ -124,7 +124,8 @@ def test_tool_calls_and_gestures_can_be_mixed(guest: httpx.Client) -> None:
         assert user.click(seen.page.get_by_role("button", name="Metrics", exact=True).first)["turn"] == 2
         assert user.calls("ticketdesk", "list_tickets")["turn"] == 3
         assert user.does("key", key="[")["turn"] == 3  # opens the previous step
-        assert user.does("key", key="i")["observation"]["code"] == "ok"
+        assert user.does("key", key="i")["turn"] == 3  # moves the focus to the inbox
+        assert user.does("key", key="Enter")["observation"]["code"] == "ok"
         assert user.last["turn"] == 4
 
 
@@ -248,10 +249,13 @@ def test_pictures_of_a_session_need_the_token_that_started_it() -> None:
         begun = httpx.post(f"{site.url}/reset", json={"observation": "screenshot"}, headers=mine, timeout=60).json()
         body = {"session_id": begun["session_id"]}
         press = body | {"app": "screen", "method": "key", "params": {"key": "i"}}
+        enter = body | {"app": "screen", "method": "key", "params": {"key": "Enter"}}
         assert httpx.post(f"{site.url}/step", json=press, headers=yours, timeout=60).status_code == 404
         assert httpx.get(f"{site.url}/render", params=body | {"view": "png"}, headers=yours, timeout=60).status_code == 404
         assert httpx.get(f"{site.url}/render", params=body | {"view": "png"}, timeout=60).status_code == 401
-        assert httpx.post(f"{site.url}/step", json=press, headers=mine, timeout=60).json()["turn"] == 1
+        assert httpx.post(f"{site.url}/step", json=press, headers=mine, timeout=60).json()["turn"] == 0
+        assert httpx.post(f"{site.url}/step", json=enter, headers=yours, timeout=60).status_code == 404
+        assert httpx.post(f"{site.url}/step", json=enter, headers=mine, timeout=60).json()["turn"] == 1
         admin = {"authorization": f"Bearer {ADMIN}"}
         assert httpx.get(f"{site.url}/render", params=body | {"view": "png"}, headers=admin, timeout=60).status_code == 200
 
@@ -259,8 +263,10 @@ def test_pictures_of_a_session_need_the_token_that_started_it() -> None:
 def test_a_fork_of_a_session_with_pictures_has_pictures(guest: httpx.Client) -> None:
     begun = guest.post("/reset", json={"observation": "screenshot"}).json()
     [twin] = guest.post("/fork", json={"session_id": begun["session_id"]}).json()["session_ids"]
-    step = guest.post("/step", json={"session_id": twin, "app": "screen", "method": "key", "params": {"key": "i"}}).json()
-    assert step["turn"] == 1
+    press = {"session_id": twin, "app": "screen", "method": "key"}
+    turns = [guest.post("/step", json=press | {"params": {"key": key}}).json() for key in ("i", "Enter")]
+    assert [step["turn"] for step in turns] == [0, 1]
+    step = turns[-1]
     assert step["observation"]["screenshot"] != begun["observation"]["screenshot"]
     stands = guest.post(
         "/step", json={"session_id": begun["session_id"], "app": "screen", "method": "scroll", "params": {"dy": 0}}
@@ -280,7 +286,8 @@ def test_openenv_s_socket_shows_pictures_as_well(site: RunningSite) -> None:
             return found
 
         begun = ask("reset", seed=7, observation="screenshot")
-        pressed = ask("step", app="screen", method="key", params={"key": "i"})
+        ask("step", app="screen", method="key", params={"key": "i"})
+        pressed = ask("step", app="screen", method="key", params={"key": "Enter"})
         called = ask("step", app="ticketdesk", method="list_tickets")
         pictures = [b64decode(one["observation"]["metadata"]["screenshot"]) for one in (begun, pressed, called)]
         assert len(set(pictures)) == 3
@@ -291,7 +298,8 @@ def test_the_light_client_has_the_picture_of_every_step(site: RunningSite) -> No
     with Company(site.url) as company:
         company.reset("vendor_onboarding", seed=7, observation="screenshot")
         first = company.screenshot
-        assert company.step(Call("screen", "key", {"key": "i"})).step == 1
+        assert company.step(Call("screen", "key", {"key": "i"})).step == 0
+        assert company.step(Call("screen", "key", {"key": "Enter"})).step == 1
         assert company.step(Call("ticketdesk", "list_tickets")).step == 2
         assert first != company.screenshot
         assert Image.open(io.BytesIO(company.screenshot)).format == "JPEG"
@@ -398,7 +406,8 @@ def test_a_crashed_browser_is_restarted() -> None:
         for pid in chromiums():
             os.kill(pid, signal.SIGKILL)
         wait_for(lambda: again(company) == before)
-        assert company.step(Call("screen", "key", {"key": "i"})).step == 2
+        company.step(Call("screen", "key", {"key": "i"}))
+        assert company.step(Call("screen", "key", {"key": "Enter"})).step == 2
 
 
 def again(company: Company) -> bytes:
