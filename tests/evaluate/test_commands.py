@@ -7,7 +7,8 @@ import pytest
 
 from companyos.agents.agent import Usage
 from companyos.cli.main import main
-from companyos.env import task_named
+from companyos.core.calls import Call
+from companyos.env import make, task_named
 from companyos.evaluate.runs.episode_file import EpisodeKey, save_episode
 from tests.evaluate.helpers import transcript
 
@@ -57,6 +58,21 @@ def test_blame_lists_at_most_five_episodes_of_a_habit(tmp_path: Path, capsys: py
     shown = capsys.readouterr().out
     assert shown.count("    Ran out of steps") == 5
     assert "  and 2 more; --json lists all" in shown
+
+
+def test_the_story_that_blame_proposes_is_of_the_most_frequent_habit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file that comes first belongs to another habit."""
+    env = make("vendor_onboarding", seed=0)
+    wrong = {"resolution": "cannot_be_done", "reason": "unused", "evidence": []}
+    env.step(Call("ticketdesk", "resolve_ticket", {"ticket_id": env.setting.case.ticket_id} | wrong))
+    assert env.done
+    waiting = [transcript(str(task_named("vendor_onboarding", seed)), "null") for seed in (1, 2)]
+    for number, episode in enumerate([env.transcript(), *waiting]):
+        (tmp_path / f"{number}.jsonl").write_text(episode.to_jsonl())
+    assert main(["blame", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.endswith(f"The story of one episode: companyos blame {tmp_path / '1.jsonl'}\n")
 
 
 def test_blame_as_json_has_counts_habits_and_the_story_of_every_episode(

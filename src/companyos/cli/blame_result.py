@@ -58,4 +58,6 @@ def habit_lines(files: Sequence[BlamedFile]) -> Iterator[str]:
         if len(episodes) > _MAX_EPISODES:
             yield f"  and {len(episodes) - _MAX_EPISODES} more; --json lists all"
     if failed:
-        yield f"\nThe story of one episode: companyos blame {failed[0].path}"
+        most_frequent = habits(blames)[0].habit
+        example = next(file for file in failed if habit_of(file.blame) == most_frequent)
+        yield f"\nThe story of one episode: companyos blame {example.path}"
