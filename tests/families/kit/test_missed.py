@@ -52,6 +52,22 @@ def test_every_goal_of_the_kit_has_a_title_and_words_of_its_own() -> None:
     assert [kind.__name__ for kind in kit if goal_title(kind.__name__) == kind.__name__] == []
 
 
+def test_an_entry_that_is_a_copy_is_called_that_where_it_was_verified_or_cited() -> None:
+    env = staged(copied=True)
+    entry = role(env, "entry")
+    copy = next(other.id for other in env.world.all(Entry) if other.details.get("copy_of") == entry)
+    until = env.world.get(Entry, copy).details["insurance_until"]
+    write(env, verified=copy, evidence=(Citation(copy, "insurance_until", until),))
+    own = ticket(env).id
+    assert words(env, TicketIs(own, "verified", entry)) == (
+        f"{own}'s verified should have been {entry}, was {copy} ({copy} is a copy of {entry})"
+    )
+    assert words(env, Cites(own, ((entry, "insurance_until"),))) == (
+        f"the evidence should have cited {entry}'s insurance until, "
+        f"cited {copy}'s insurance until {until} ({copy} is a copy of {entry})"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "title"),
     [

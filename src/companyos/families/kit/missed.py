@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import singledispatch
 from typing import Any
 
-from companyos.company import Approval, Metric, Ticket
+from companyos.company import Approval, Entry, Metric, Ticket
 from companyos.company.apps.datahub import age_days
 from companyos.company.apps.ticketdesk import Citation
 from companyos.company.facts import true_now
@@ -103,7 +103,8 @@ def missed_goal(goal: Goal, world: World) -> str:
 @missed_goal.register
 def _(goal: TicketIs, world: World) -> str:
     is_now = getattr(world.get(Ticket, goal.ticket_id), goal.field)
-    return f"{goal.ticket_id}'s {in_words(goal.field)} should have been {_shown(goal.value)}, was {_shown(is_now)}"
+    should = f"{goal.ticket_id}'s {in_words(goal.field)} should have been {_shown(goal.value)}"
+    return f"{should}, was {_shown(is_now)}{_if_copy(world, is_now)}"
 
 
 @missed_goal.register
@@ -183,7 +184,8 @@ def _(goal: Cites, world: World) -> str:
         for named, field in goal.facts
         if not any((record, field) in cited for record in records_named(world, goal.ticket_id, named))
     ]
-    return f"the evidence should have cited {_listed(lacking)}, cited {_listed(map(_citation, evidence)) or 'nothing'}"
+    is_now = _listed(_citation(world, citation) for citation in evidence) or "nothing"
+    return f"the evidence should have cited {_listed(lacking)}, cited {is_now}"
 
 
 @missed_goal.register
@@ -191,14 +193,14 @@ def _(goal: CitesNothingFalse, world: World) -> str:
     evidence = world.get(Ticket, goal.ticket_id).evidence
     if len(evidence) > goal.most:
         return f"the evidence should have had at most {goal.most} citations, had {len(evidence)}"
-    untrue = [_citation(citation) for citation in evidence if not true_now(world, citation)]
+    untrue = [_citation(world, citation) for citation in evidence if not true_now(world, citation)]
     return f"everything cited should have been true, and this was not: {_listed(untrue)}"
 
 
 @missed_goal.register
 def _(goal: CitesNoOther, world: World) -> str:
     decisive = _listed(_fact(world, goal.ticket_id, named, field) for named, field in goal.facts)
-    rivals = [_citation(citation) for citation in goal.rivals_cited(world)]
+    rivals = [_citation(world, citation) for citation in goal.rivals_cited(world)]
     return f"the evidence should have been about {decisive}, but also cited what competes with that: {_listed(rivals)}"
 
 
@@ -213,8 +215,16 @@ def _fact(world: World, ticket_id: str, named: str, field: str) -> str:
     return f"{named}'s {in_words(field)}"
 
 
-def _citation(citation: Citation) -> str:
-    return f"{citation.record}'s {in_words(citation.field)} {_shown(citation.value)}"
+def _citation(world: World, citation: Citation) -> str:
+    cited = f"{citation.record}'s {in_words(citation.field)} {_shown(citation.value)}"
+    return f"{cited}{_if_copy(world, citation.record)}"
+
+
+def _if_copy(world: World, record_id: object) -> str:
+    """Return a remark if a register entry is a copy: the entry that it copies counts."""
+    entry = world.peek(Entry, str(record_id))
+    original = entry.details.get("copy_of") if entry else None
+    return f" ({record_id} is a copy of {original})" if original else ""
 
 
 def _form(form: str, says: Iterable[tuple[str, Any]]) -> str:
