@@ -9,14 +9,23 @@ import pytest
 from companyos.agents import play
 from companyos.agents.adversaries import ADVERSARIES
 from companyos.agents.adversaries.careless import HABITS, Careless
-from companyos.assurance.twins import do
+from companyos.assurance.twins import do, twins_with_other_ending
 from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make, task_named
 from companyos.evaluate.judge.blame import ACT, DAMAGE, TIME, Blame, blame
 from companyos.evaluate.judge.blame_text import headline, sentences
-from companyos.evaluate.judge.deciding import NOT_ASKED, NOT_READ, READ, STALE, UNANSWERED
+from companyos.evaluate.judge.deciding import (
+    NO_POLICY,
+    NOT_ASKED,
+    NOT_READ,
+    READ,
+    STALE,
+    UNANSWERED,
+    fact_in_this_case,
+)
 from companyos.evaluate.judge.habits import habit_of, habits
 from companyos.families import FAMILIES, SHORT_FAMILIES, family
+from companyos.families.kit.citations import Cites
 from companyos.families.kit.goals import Goal
 from tests.evaluate.helpers import transcript
 from tests.helpers import role, staged, step, task_id, ticket
@@ -56,7 +65,7 @@ def test_every_careless_agent_gets_stories_without_private_words(dial: str) -> N
         assert lost.story.clause is not None, lost.task_id
         assert lost.story.clause.text in text, lost.task_id
         assert f"step {lost.step}" in text, lost.task_id
-        assert f"The expert would have called there: {lost.due[:100]}" in text, lost.task_id
+        assert (lost.story.plan.reasoned_call or lost.due)[:100] in text, lost.task_id
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -121,6 +130,66 @@ def test_a_fact_that_was_not_read_is_told_with_the_step_from_which_it_could_have
     assert fact.how == NOT_READ
     assert expected.format(entry=role(env, "entry")) in fact.reading
     assert habit_of(lost) == "closed without reading the deciding fact"
+
+
+def test_a_policy_that_was_never_opened_explains_the_failure_better_than_a_fact_that_was_read() -> None:
+    """The firm handles personal data, and its score is between the two minimums: only the policy tells that it is low."""
+    env = staged(score="middle", personal_data=True)
+    assert env.setting.ending.reason == "below_minimum"
+    policy = next(record for goal in env.setting.ending.goals if isinstance(goal, Cites) for record, _ in goal.facts[1:])
+    for call in (turn.call for turn in transcript(env.task_id, "expert").turns[:-1]):
+        if call.params.get("policy_id") != policy:
+            env.step(call)
+    lost = closed(env, "completed", "all_checks_passed")
+    assert lost.story is not None
+    fact = lost.story.facts[0]
+    assert fact.how == NO_POLICY
+    assert fact.reading.endswith(f"But {policy}'s minimum personal, which had to be cited as well, was never read.")
+    assert habit_of(lost) == "closed without reading the policy that says what follows from the deciding fact"
+    assert any(line.startswith("The expert would have ") and policy in line for line in sentences(lost))
+
+
+def test_a_false_claim_is_not_explained_by_records_of_other_checks() -> None:
+    env = staged(amount="huge")
+    step(env, "ticketdesk.get_ticket", ticket_id=ticket(env).id)
+    step(env, "ticketdesk.search_tickets", query=ticket(env).reference)
+    lost = closed(env, "duplicate", "same_request")
+    assert lost.story is not None
+    [fact] = lost.story.facts
+    assert (fact.cause, fact.how) == ("duplicate", READ)
+    assert fact.meaning == "whether another open ticket asks for the same (here: no)"
+
+
+@pytest.mark.parametrize("name", SHORT_FAMILIES)
+@pytest.mark.parametrize("chaos", [0.0, 1.0])
+def test_an_agent_that_reads_all_the_expert_reads_lacks_no_policy_or_record(name: str, chaos: float) -> None:
+    """It closes the ticket wrongly after the expert's calls, so that only its judgement is to blame."""
+    env = make(name, seed=1, chaos=chaos)
+    for turn in transcript(env.task_id, "expert").turns[:-1]:
+        env.step(turn.call)
+    for _, twin in twins_with_other_ending(env.task_id):
+        ending = make(twin).setting.ending
+        lost = closed(env.fork(), ending.resolution, ending.reason)
+        assert lost.story is not None
+        assert {fact.how for fact in lost.story.facts} <= {READ}, (twin, lost.story.facts)
+
+
+@pytest.mark.parametrize(
+    ("family_name", "cause", "meaning"),
+    [
+        ("access_request", "idle", "whether the account is not used (here: no)"),
+        ("vendor_onboarding", "personal_data", "whether the firm would handle personal data (here: no)"),
+        (
+            "incident_response",
+            "runs",
+            "whether the deployed build is the one that runs (here: no); only the engineer on call knows",
+        ),
+    ],
+)
+def test_a_fact_that_is_not_so_is_told_as_a_question_with_its_answer(family_name: str, cause: str, meaning: str) -> None:
+    env = make(do(str(task_named(family_name, 1)), **{cause: False}))
+    [spec] = [spec for spec in family(family_name).specs() if spec.name == cause]
+    assert fact_in_this_case(env, spec) == meaning
 
 
 def test_a_stale_reading_is_told_with_its_age() -> None:
@@ -207,6 +276,38 @@ def test_a_request_to_somebody_who_is_away_explains_why_the_steps_ran_out() -> N
     assert re.search(r"A-\d+ was still waiting for @\S+, who is away until \d{4}-", text)
     assert re.search(r"Of the \d+ steps, \d+ went into waiting or looking for news", text)
     assert habit_of(lost) == "ran out of steps waiting for a signer who is away"
+
+
+def test_the_most_frequent_refusal_explains_why_the_steps_ran_out() -> None:
+    env = staged(block="waiting")
+    blocker = role(env, "blocker")
+    early = {"ticket_id": ticket(env).id, "resolution": "completed", "reason": "all_checks_passed", "evidence": []}
+    step(env, "ticketdesk.update_ticket", ticket_id="T-0000", field="priority", value="P2")
+    while not env.done:
+        step(env, "ticketdesk.resolve_ticket", **early)
+    lost = blame(env.transcript())
+    assert lost.kind == TIME
+    refused = env.max_steps - 1
+    expected = f"{refused} of the {refused + 1} refused calls: blocked: {ticket(env).id} is blocked by {blocker}"
+    assert any(line.startswith(expected) for line in sentences(lost)), list(sentences(lost))
+    assert habit_of(lost) == "ran out of steps, mostly with refused calls"
+
+
+def test_the_reason_of_the_expert_stands_with_the_call_that_it_leads_to() -> None:
+    """An agent that closes at once has the expert start with searches, which explain nothing."""
+    env = staged(insurance="expired")
+    step(env, "ticketdesk.get_ticket", ticket_id=ticket(env).id)
+    lost = closed(env, "completed", "all_checks_passed")
+    assert lost.story is not None
+    plan = lost.story.plan
+    assert plan.call.startswith("search_policies")
+    [line] = [line for line in sentences(lost) if line.startswith("The expert would have ")]
+    assert line.startswith(
+        f"The expert would have gone on there, and its call {plan.reasoned_number} would have been: {plan.reasoned_call}"
+    )
+    assert plan.reasoned_call == f"get_entry {role(env, 'entry')}"
+    later = plan.calls - plan.reasoned_number
+    assert any(line.startswith(f"{later} calls later it would have finished: ") for line in sentences(lost))
 
 
 def test_a_wrongly_closed_ticket_of_a_queue_is_the_subject_of_the_story() -> None:

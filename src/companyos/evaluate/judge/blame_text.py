@@ -12,6 +12,7 @@ from companyos.evaluate.judge.story import (
     WAITING,
     ExpertPlan,
     PendingRequest,
+    Refusal,
     Story,
 )
 
@@ -22,7 +23,7 @@ _SPENT = {
     REFUSED: "refused calls",
     UNANSWERED: "calls without an answer",
 }
-_MAX_CALL = 200  # characters that are shown of a call
+_MAX_SHOWN = 200  # characters that are shown of a call or a refusal
 _MAX_WORKING = 3  # working lines that are shown for a call
 
 
@@ -82,6 +83,8 @@ def _lost_at(blame: Blame, story: Story) -> Iterator[str]:
         if story.spent:
             spent = ", ".join(f"{count} went into {_SPENT[kind]}" for kind, count in story.spent.items())
             yield f"Of the {story.steps} steps, {spent}."
+        if story.refusal is not None:
+            yield _refused(story.refusal, story.spent[REFUSED])
         yield from map(_pending, story.pending)
         yield f"The last moment to change course was step {blame.step}, where the agent sent: {_cut(story.call)}"
         return
@@ -94,11 +97,15 @@ def _expert(plan: ExpertPlan) -> Iterator[str]:
     """Yield what the expert would have done at the decisive call."""
     if not plan.call:
         return
-    then = f"; after that: {_cut(plan.reasoned_call)}{_because(plan.reasoned_working)}" if plan.reasoned_call else ""
-    yield f"The expert would have called there: {_cut(plan.call)}{_because(plan.working)}{then}"
-    if plan.calls > 1:
-        others = "call" if plan.calls == 2 else "calls"
-        yield f"{plan.calls - 1} {others} later it would have finished: {_cut(plan.last_call)}{_because(plan.last_working)}"
+    if plan.reasoned_call:
+        reasoned = f"{_cut(plan.reasoned_call)}{_because(plan.reasoned_working)}"
+        yield f"The expert would have gone on there, and its call {plan.reasoned_number} would have been: {reasoned}"
+    else:
+        yield f"The expert would have called there: {_cut(plan.call)}{_because(plan.working)}"
+    left = plan.calls - (plan.reasoned_number or 1)
+    if left:
+        finish = f"{_cut(plan.last_call)}{_because(plan.last_working)}"
+        yield f"{left} {'call' if left == 1 else 'calls'} later it would have finished: {finish}"
 
 
 def _what_was_missed(blame: Blame, story: Story) -> Iterator[str]:
@@ -106,6 +113,15 @@ def _what_was_missed(blame: Blame, story: Story) -> Iterator[str]:
     told = headline(blame)
     yield from (f"Missed: {fault}." for fault in story.missed if fault not in told)
     yield from (f"Nothing called for this: {harm.text}." for harm in story.harm if harm.text not in told)
+
+
+def _refused(refusal: Refusal, refused: int) -> str:
+    """Return the most frequent refusal, and how many of the refused calls it answered."""
+    text = _cut(refusal.text)
+    if refused == 1:
+        return f"The refused call: {text}"
+    often = "All" if refusal.count == refused else f"{refusal.count} of the"
+    return f"{often} {refused} refused calls: {text}"
 
 
 def _pending(request: PendingRequest) -> str:
@@ -118,5 +134,5 @@ def _because(working: Sequence[str]) -> str:
     return f" (because {'; '.join(working[-_MAX_WORKING:])})" if working else ""
 
 
-def _cut(call: str) -> str:
-    return call if len(call) <= _MAX_CALL else f"{call[:_MAX_CALL]}…"
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

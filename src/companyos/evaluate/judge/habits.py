@@ -6,7 +6,16 @@ from collections.abc import Iterable
 import msgspec
 
 from companyos.evaluate.judge.blame import DAMAGE, NOTHING, RAISED, TIME, Blame
-from companyos.evaluate.judge.deciding import NOT_ASKED, NOT_READ, OTHER_SOURCE, READ, STALE, UNANSWERED
+from companyos.evaluate.judge.deciding import (
+    NO_POLICY,
+    NO_RECORD,
+    NOT_ASKED,
+    NOT_READ,
+    OTHER_SOURCE,
+    READ,
+    STALE,
+    UNANSWERED,
+)
 from companyos.evaluate.judge.story import INVALID_CALLS, REFUSED, REPEATING, WAITING, Story
 from companyos.families.kit.missed import in_words
 
@@ -16,6 +25,8 @@ _WRONG_ENDING = {
     UNANSWERED: "closed before reading the answer of a colleague",
     NOT_READ: "closed without reading the deciding fact",
     READ: "read the deciding fact, and closed against it",
+    NO_POLICY: "closed without reading the policy that says what follows from the deciding fact",
+    NO_RECORD: "closed after reading only one of the facts that decide",
     OTHER_SOURCE: "trusted a value that is not the current measurement",
 }
 # By the beginning of a goal's name. The first that was missed describes the mistake.

@@ -1,13 +1,13 @@
 """The story of an episode: everything that its explanation in sentences needs, worked out from its replay."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
 from companyos.company import Approval, Comment, Person, Ticket
 from companyos.company.people import away
-from companyos.core.calls import NO_ANSWER
+from companyos.core.calls import NO_ANSWER, Call
 from companyos.core.episode import Turn
 from companyos.core.task import TaskId
 from companyos.core.world import World, stamp
@@ -30,11 +30,21 @@ class ExpertPlan(msgspec.Struct, frozen=True):
 
     call: str = ""  # its next call, as a line
     working: tuple[str, ...] = ()  # the comparisons that lead to that call
-    reasoned_call: str = ""  # the first call with working lines, if that is neither the next call nor the last one
+    # The first call that reads what the agent had not read; else the first that writes or has working lines. Empty if that
+    # is the next call or the last one.
+    reasoned_call: str = ""
     reasoned_working: tuple[str, ...] = ()
+    reasoned_number: int = 0  # its number in the plan, counted from 1
     calls: int = 0  # the number of all calls
     last_call: str = ""
     last_working: tuple[str, ...] = ()
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """The most frequent refusal of an episode."""
+
+    text: str  # code and message
+    count: int
 
 
 class Harm(msgspec.Struct, frozen=True):
@@ -68,6 +78,7 @@ class Story(msgspec.Struct, frozen=True):
     call: str = ""  # the decisive call as a line, or the action as it was sent
     plan: ExpertPlan = ExpertPlan()
     spent: Mapping[str, int] = {}  # how many calls went into waiting, repeating, invalid calls and so on
+    refusal: Refusal | None = None
     pending: tuple[PendingRequest, ...] = ()
 
     @property
@@ -83,10 +94,13 @@ def tell_story(states: Sequence[CompanyEnv], step: int, facts: tuple[FactInWords
     ticket = world.get(Ticket, ticket_id)
     own = ticket_id == setting.case.ticket_id
     families = (ticket.kind, TaskId.parse(env.task_id).family)
+    closed = ending_in_words(ticket.resolution, ticket.reason) if ticket.resolution else ""
+    required = ending_in_words(ending.resolution, ending.reason)
+    unread = {record for fact in facts for record in fact.unread} if own and closed not in ("", required) else set()
     return Story(
         ticket_id=ticket_id,
-        closed=ending_in_words(ticket.resolution, ticket.reason) if ticket.resolution else "",
-        required=ending_in_words(ending.resolution, ending.reason),
+        closed=closed,
+        required=required,
         steps=env.step_count,
         max_steps=env.max_steps,
         clause=clause_for(setting.world, families, ending.resolution, ending.reason),
@@ -95,8 +109,9 @@ def tell_story(states: Sequence[CompanyEnv], step: int, facts: tuple[FactInWords
         lasting_harm=_lasting_harm(states[step]) if step else (),
         facts=facts if own else (),
         call=_sent(turns[step - 1]) if step else "",
-        plan=_plan(states[step - 1]) if step else ExpertPlan(),
+        plan=_plan(states[step - 1], unread) if step else ExpertPlan(),
         spent=_spent(turns),
+        refusal=_refusal(turns),
         pending=_pending(env),
     )
 
@@ -140,26 +155,48 @@ def _sent(turn: Turn) -> str:
     return msgspec.json.encode(turn.action[0]).decode() if turn.action else write_line(turn.call)
 
 
-def _plan(env: CompanyEnv) -> ExpertPlan:
+def _plan(env: CompanyEnv, unread: Collection[str]) -> ExpertPlan:
     plan = Teacher(env).plan()
     if not plan:
         return ExpertPlan()
     next_call, last_call = plan[0], plan[-1]
-    reasoned = next((due for due in plan[:-1] if due.working), next_call)
+    number = _reasoned_number(env, plan, unread)
+    reasoned = plan[number - 1]
     return ExpertPlan(
         call=_line(next_call),
         working=next_call.working,
-        reasoned_call="" if reasoned is next_call else _line(reasoned),
-        reasoned_working=() if reasoned is next_call else reasoned.working,
+        reasoned_call=_line(reasoned) if number > 1 else "",
+        reasoned_working=reasoned.working if number > 1 else (),
+        reasoned_number=number if number > 1 else 0,
         calls=len(plan),
         last_call=_line(last_call),
         last_working=last_call.working,
     )
 
 
-def _line(due: Due) -> str:
+def _reasoned_number(env: CompanyEnv, plan: Sequence[Due], unread: Collection[str]) -> int:
+    """Return the number of the call in a plan that explains most; 1 if only the last call explains anything."""
+    before_the_last = list(enumerate(plan[:-1], 1))
+    own_ticket = env.setting.case.ticket_id  # most calls name it, but only one reads it
+    for number, due in before_the_last:
+        call = _call(due)
+        named = {value for value in call.params.values() if isinstance(value, str)}
+        if named.intersection(unread) - ({own_ticket} if call.method != "get_ticket" else set()):
+            return number
+    for number, due in before_the_last:
+        tool = env.toolbox.find(_call(due))
+        if due.working or (tool is not None and tool.writes):
+            return number
+    return 1
+
+
+def _call(due: Due) -> Call:
     assert due.call is not None
-    return write_line(due.call)
+    return due.call
+
+
+def _line(due: Due) -> str:
+    return write_line(_call(due))
 
 
 def _spent(turns: Sequence[Turn]) -> dict[str, int]:
@@ -174,12 +211,24 @@ def _spent(turns: Sequence[Turn]) -> dict[str, int]:
             counts[UNANSWERED] += 1
         elif turn.call.method in _POLLS:
             counts[WAITING] += 1
-        elif not turn.reply.ok:
+        elif _was_refused(turn):
             counts[REFUSED] += 1
         elif replies.get(key) == reply:
             counts[REPEATING] += 1
         replies[key] = reply
     return dict(counts.most_common())
+
+
+def _was_refused(turn: Turn) -> bool:
+    """Return whether a rule of the company refused a call that was not made to look for news."""
+    reply = turn.reply
+    return not reply.ok and reply.code not in (*INVALID, NO_ANSWER) and turn.call.method not in _POLLS
+
+
+def _refusal(turns: Sequence[Turn]) -> Refusal | None:
+    """Return the most frequent refusal; the earliest of those that are equally frequent."""
+    texts = Counter(f"{turn.reply.code}: {turn.reply.message}" for turn in turns if _was_refused(turn))
+    return Refusal(*texts.most_common(1)[0]) if texts else None
 
 
 def _pending(env: CompanyEnv) -> tuple[PendingRequest, ...]:
