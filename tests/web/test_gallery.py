@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 
 import httpx
 import msgspec
@@ -81,6 +82,18 @@ def test_the_gallery_links_to_an_episode_and_back(site: RunningSite, folder: Pat
         seen.page.get_by_role("link", name="Back to the run").click()
         seen.page.get_by_role("heading", name="naive on").wait_for()
         check_clean(seen, site)
+
+
+def test_runs_of_the_same_agent_are_told_apart_by_their_folders(folder: Path, tmp_path: Path) -> None:
+    for name in ("monday", "tuesday"):
+        copytree(folder / "naive", tmp_path / name)
+    with served(results=str(tmp_path)) as site:
+        pages = [httpx.get(f"{site.url}{place}", timeout=60).text for place in ("/gallery", "/replay")]
+    for page in pages:
+        assert '<small class="none">monday</small>' in page
+        assert '<small class="none">tuesday</small>' in page
+    for name in ("naive in monday", "naive in tuesday"):
+        assert f">{name}</span>" in pages[0], "the legend of the chart"
 
 
 def test_an_unfinished_training_log_is_drawn(site: RunningSite) -> None:

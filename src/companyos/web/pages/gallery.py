@@ -1,5 +1,6 @@
 """The gallery: families, dials, and the results of runs in the results folder (`companyos serve --results DIR`)."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -190,11 +191,17 @@ def _dose_chart(dial: str, curve: Curve) -> tuple[str, str, Markup]:
 
 
 def _compare_doses(runs: Sequence[EvaluationSummary]) -> tuple[Markup, list[str]] | None:
-    """Return one chart with the dose curves of all runs that have one, and the agents' names."""
-    curves = [(run.agent, run.results.overall.curves[ALL]) for run in runs if ALL in run.results.overall.curves]
-    if not curves:
+    """Return one chart with the dose curves of all runs that have one, and the names of the curves."""
+    with_curve = [run for run in runs if ALL in run.results.overall.curves][:MAX_CURVES]
+    if not with_curve:
         return None
-    lines = [_dose_line(agent, curve) for agent, curve in curves[:MAX_CURVES]]
+    runs_of_agent = Counter(run.agent for run in with_curve)
+    lines = [
+        _dose_line(
+            run.agent if runs_of_agent[run.agent] == 1 else f"{run.agent} in {run.name}", run.results.overall.curves[ALL]
+        )
+        for run in with_curve
+    ]
     return plot(lines, "Success over the dose of all dials", "dose of trouble", True, 240), [line.name for line in lines]
 
 
