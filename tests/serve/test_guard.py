@@ -87,8 +87,9 @@ def test_a_bug_is_500_logged_with_its_trace_and_tells_the_caller_nothing(
 
     monkeypatch.setattr(Sessions, "observe", broken)
     with AppClient() as api:
-        reply = api.get("/render", params={"session_id": "x"})
+        reply = api.get("/render", params={"session_id": "x"}, headers={"x-request-id": "mine-1"})
     assert code_of(reply) == (500, "bug")
+    assert reply.headers["x-request-id"] == "mine-1", "the reply asks to report it"
     assert "cfo_away" not in reply.text
     assert [record.levelname for record in caplog.records if record.name == "companyos.requests"] == ["ERROR"]
 

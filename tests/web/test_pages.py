@@ -9,6 +9,7 @@ import pytest
 from companyos.core.calls import Call
 from companyos.core.task import TaskId
 from companyos.families import FAMILIES
+from companyos.serve.sessions.sessions import Sessions
 from companyos.web.links import encode_task_link
 from tests.helpers import task_id
 from tests.serve.servers import ADMIN, AS_ADMIN
@@ -189,6 +190,18 @@ def test_people_get_a_page_for_an_unknown_address(guest: httpx.Client, place: st
     reply = guest.get(place, headers={"accept": "text/html"})
     assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert "Choose a task" in reply.text
+
+
+def test_the_page_of_a_bug_shows_the_id_to_report(guest: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("the cause is cfo_away")
+
+    assert "Request id" not in guest.get("/gallery/nowhere").text, "the visitor can correct this without a report"
+    monkeypatch.setattr(Sessions, "observe", broken)
+    reply = guest.get("/office/nobody", headers={"x-request-id": "mine-1"})
+    assert (reply.status_code, reply.headers["x-request-id"]) == (500, "mine-1")
+    assert "Request id: <code>mine-1</code>" in reply.text
+    assert "cfo_away" not in reply.text
 
 
 def test_programs_get_errors_as_json(guest: httpx.Client) -> None:

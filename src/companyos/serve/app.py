@@ -17,7 +17,7 @@ from companyos import __version__
 from companyos.serve.access.roles import Roles
 from companyos.serve.errors import Bug, LedgerDown, Malformed, ServeError, UnknownRoute, WrongMethod
 from companyos.serve.http.describe import DOCS, text_docs
-from companyos.serve.http.guard import Guard, error_response, json_error
+from companyos.serve.http.guard import Guard, error_response, json_error, request_id_of
 from companyos.serve.http.pages import Pages
 from companyos.serve.http.ready import Ready
 from companyos.serve.http.rest import RestApi
@@ -130,7 +130,9 @@ def _answer_errors(app: FastAPI, pages: Pages | None, metrics: Metrics) -> None:
 
     async def on_bug(request: Request, _: Exception) -> Response:
         """Answer a bug without details; the log has the traceback."""
-        return error_response(pages, request.scope, Bug())
+        response = error_response(pages, request.scope, Bug())
+        response.headers["x-request-id"] = request_id_of(request.scope)  # Starlette sends this reply outside of the guard
+        return response
 
     app.add_exception_handler(ServeError, on_error)
     app.add_exception_handler(RequestValidationError, _on_bad_query)

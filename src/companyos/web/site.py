@@ -24,7 +24,7 @@ from companyos.serve.errors import (
     UnknownSession,
     WrongToken,
 )
-from companyos.serve.http.guard import json_error
+from companyos.serve.http.guard import json_error, request_id_of
 from companyos.serve.http.pages import COOKIE
 from companyos.serve.http.requests import body_of
 from companyos.serve.ops.metrics import Metrics
@@ -63,6 +63,7 @@ _ADVICE = {
     "other_version": "start another session",
     "over_capacity": "try again later",
     "ledger_down": "send the form again; the call is made only once",
+    "bug": "please report this with the request id below",
 }
 
 
@@ -150,6 +151,7 @@ class Site:
             error.status,
             error=error,
             families=titles if isinstance(error, InvalidTask | UnknownRoute) else [],
+            request_id=request_id_of(scope),
             what_next=_ADVICE.get(error.code, error.what_next),
             back=_session_address(scope["path"], error),
         )

@@ -70,6 +70,7 @@ class Guard:
         headers = dict(scope["headers"])
         sent_id = headers.get(b"x-request-id", b"")
         request_id = sent_id if _REQUEST_ID.fullmatch(sent_id) else secrets.token_hex(8).encode()
+        scope.setdefault("state", {})["request_id"] = request_id.decode()  # error pages show it
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
@@ -206,6 +207,12 @@ def error_response(pages: Pages | None, scope: Scope, error: ServeError) -> Resp
         return pages.refusal(scope, error)
     client: Client | None = scope.get("state", {}).get("client")
     return json_error(error, client is None or client.agent)
+
+
+def request_id_of(scope: Scope) -> str:
+    """Return the id of a request, as the log has it. Empty if the guard has not seen the request."""
+    request_id: str = scope.get("state", {}).get("request_id", "")
+    return request_id
 
 
 def _address(scope: Scope) -> str:
