@@ -3,6 +3,7 @@
 import re
 import socket
 import time
+from html import unescape
 from itertools import islice
 from urllib.parse import urlsplit
 
@@ -11,8 +12,10 @@ import pytest
 
 from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make, run_expert
+from companyos.env.teacher import work_aloud
+from companyos.web.episode.turn_recorder import hidden_causes
 from companyos.web.pages import watch as watching
-from tests.evaluate.reports import HOSTILE
+from tests.evaluate.reports import HOSTILE, Tags
 from tests.helpers import task_id
 from tests.serve.servers import ADMIN, AS_ADMIN, wait_for
 from tests.web.browser import Visit, browsing
@@ -57,7 +60,8 @@ def test_calls_appear_live_until_the_episode_ends(site: RunningSite, solved: Com
         assert seen.page.locator(".lamps .lit").inner_text().startswith("DataHub")
         assert "5 of" in seen.page.locator("#state").inner_text()
         agent.make(calls[5:])
-        seen.page.get_by_text("The episode is over").wait_for()
+        seen.page.get_by_text("Success. The episode is over").wait_for()
+        assert seen.page.locator("#live").inner_text() == "Over"
         assert last_step(seen) == str(len(calls))
         assert "success" in seen.page.locator("#state").inner_text()
         seen.page.locator("#over a").click()
@@ -86,6 +90,50 @@ def test_hidden_data_is_for_admins(site: RunningSite, solved: CompanyEnv) -> Non
         seen.page.locator(".records summary").first.click()
         assert "gita.lindt" in seen.page.locator("main").inner_text()
         check_clean(seen, site)
+
+
+def test_a_failure_is_red_and_no_reward_is_not(site: RunningSite) -> None:
+    agent = site.agent(task_id(7))
+    ticket = make(task_id(7)).setting.case.ticket_id
+    wrong_end = {"ticket_id": ticket, "resolution": "declined", "reason": "not_due", "evidence": []}
+    with browsing() as seen:
+        sign_in(seen, site)
+        seen.page.goto(agent.place)
+        assert seen.page.locator("#state .down").count() == 0
+        assert "+0.00" in seen.page.locator("#state").inner_text()
+        agent.make([Call("ticketdesk", "resolve_ticket", wrong_end)])
+        seen.page.get_by_text("Failure. The episode is over").wait_for()
+        live = seen.page.locator("#over").inner_html().strip()
+        assert 'class="notice bad"' in live
+        seen.page.reload()
+        assert seen.page.locator("#over").inner_html().strip() == live
+        assert "Live" not in seen.page.locator(".eyebrow").inner_text()
+
+
+def test_troubles_from_before_the_start_are_listed_as_chaos(site: RunningSite) -> None:
+    agent = site.agent(TASK)
+    admin = Tags(httpx.get(agent.place, headers=AS_ADMIN).text).text
+    [chaos] = re.findall(r"Chaos so far(.*?)Hidden causes", admin, re.S)
+    troubles = [cause for cause in hidden_causes(make(TASK)) if cause.active]
+    at_start = {cause.dial for cause in troubles if f"before the start ({cause.name.lower()}: {cause.value})" in chaos}
+    during = {"flaky", "interference", "noise", "policy_drift", "refresh", "rejections"}
+    assert at_start == {cause.dial for cause in troubles} - during
+    assert "stale" in at_start
+    assert "before the start" not in httpx.get(agent.place).text
+
+
+def test_the_expert_s_comparisons_are_shown_where_hidden_data_is(site: RunningSite) -> None:
+    env = make(TASK)
+    spoken = list(work_aloud(env))
+    comparisons = [comparison for turn in spoken for comparison in turn.working]
+    agent = site.agent(TASK)
+    agent.make([turn.call for turn in spoken])
+    admin, guest = httpx.get(agent.place, headers=AS_ADMIN).text, httpx.get(agent.place).text
+    shown = [unescape(text) for text in re.findall(r"<li>= (.*?)</li>", admin)]
+    assert len(shown) > 3
+    assert set(shown) <= set(comparisons)
+    for text in (guest, httpx.get(f"{agent.place}?view=agent", headers=AS_ADMIN).text):
+        assert "<li>= " not in text
 
 
 def test_the_agent_s_view_has_no_hidden_data(site: RunningSite, solved: CompanyEnv) -> None:

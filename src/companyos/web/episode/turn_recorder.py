@@ -16,6 +16,7 @@ from companyos.core.task import TaskId
 from companyos.core.world import Change
 from companyos.env import CompanyEnv
 from companyos.env.observations import compact
+from companyos.env.teacher import Due, Teacher
 from companyos.evaluate.judge.playback import Moment, holding, moment
 from companyos.families import family
 from companyos.families.kit.case import Trouble
@@ -24,6 +25,8 @@ from companyos.web.labels import in_words
 
 # For each kind of event that a dial schedules during the episode: that dial.
 _DIAL_OF_EVENT = {"policy_change": "policy_drift", "chatter": "noise"}
+# The dials whose trouble happens during the episode. All others disturb the company before it starts.
+_DIALS_DURING = frozenset({"flaky", "interference", "refresh", "rejections", *_DIAL_OF_EVENT.values()})
 _MAX_VALUE_LENGTH = 160  # characters
 
 
@@ -50,6 +53,7 @@ class RecordedTurn(msgspec.Struct, frozen=True):
     written: tuple[RecordChange, ...]
     reached: tuple[str, ...]  # milestones
     undone: tuple[str, ...]  # milestones that this turn lost again
+    working: tuple[str, ...] = ()  # the expert's comparisons that lead to this call, if the expert would make it too
 
     @property
     def tone(self) -> str:
@@ -71,9 +75,10 @@ class HiddenCause(msgspec.Struct, frozen=True):
 class TurnRecorder:
     """An environment that records a `RecordedTurn` for each call."""
 
-    def __init__(self, env: CompanyEnv) -> None:
-        """Start at an episode before its first call."""
+    def __init__(self, env: CompanyEnv, with_working: bool = False) -> None:
+        """Start at an episode before its first call. `with_working` also records the expert's comparisons."""
         self.env = env
+        self._teacher = Teacher(env) if with_working else None
         self.begins = env.look().now
         self.turns: list[RecordedTurn] = []
         self._milestones = env.setting.ending.milestones
@@ -91,10 +96,11 @@ class TurnRecorder:
 
     def step(self, action: Call | Any, actor: str = "") -> RecordedTurn:
         """Make a call and return what it did."""
+        due = self._teacher.due(verify=False) if self._teacher else Due()
         self.env.step(action, actor)
-        return self._add(self.env)
+        return self._add(self.env, due.working if self.env.turns[-1].call == due.call else ())
 
-    def _add(self, env: CompanyEnv) -> RecordedTurn:
+    def _add(self, env: CompanyEnv, working: tuple[str, ...] = ()) -> RecordedTurn:
         """Record the last turn of an episode."""
         self.env = env
         turn, reached_before = env.turns[-1], self._reached
@@ -112,6 +118,7 @@ class TurnRecorder:
             written=written,
             reached=self._names(set(reached_now) - set(reached_before)),
             undone=self._names(set(reached_before) - set(reached_now)),
+            working=working,
         )
         self.turns.append(recorded)
         return recorded
@@ -161,6 +168,11 @@ def hidden_causes(env: CompanyEnv) -> list[HiddenCause]:
         shown = ("no", "yes")[value] if isinstance(value, bool) else write_value(value)
         causes.append(HiddenCause(in_words(spec.name), shown.replace("_", " "), meaning, dial, active))
     return sorted(causes, key=lambda cause: (bool(cause.dial), not cause.active))
+
+
+def troubles_at_start(env: CompanyEnv) -> list[HiddenCause]:
+    """Return the troubles that disturbed the company before the episode started."""
+    return [cause for cause in hidden_causes(env) if cause.active and cause.dial not in _DIALS_DURING]
 
 
 def dial_description(dial: str) -> str:

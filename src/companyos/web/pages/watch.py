@@ -35,7 +35,7 @@ from companyos.serve.sessions.sessions import Session, Sessions
 from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.web.demonstrations import Demonstrations
 from companyos.web.episode.navigation import APPS
-from companyos.web.episode.turn_recorder import RecordedTurn, TurnRecorder, hidden_causes
+from companyos.web.episode.turn_recorder import RecordedTurn, TurnRecorder, hidden_causes, troubles_at_start
 from companyos.web.links import decode_link, encode_link
 from companyos.web.pages.play import task_choices
 from companyos.web.site import HEADERS, FormState, Site, read_form, redirect_to
@@ -57,12 +57,12 @@ class TooManyWatchers(Busy):
 
 
 class WatchedEpisode:
-    """A watched session, replayed up to its last known turn."""
+    """A watched session, replayed up to its last known turn. `with_working` adds the expert's comparisons, hidden data."""
 
-    def __init__(self, sessions: Sessions, session_id: str, owner: str | None) -> None:
+    def __init__(self, sessions: Sessions, session_id: str, owner: str | None, with_working: bool = False) -> None:
         entry = sessions.entry(session_id, owner)
         self.session_id = session_id
-        self.recorder = TurnRecorder(CompanyEnv(TaskId.parse(entry.header.task_id), entry.header.reward))
+        self.recorder = TurnRecorder(CompanyEnv(TaskId.parse(entry.header.task_id), entry.header.reward), with_working)
         for call in entry.calls:
             self.recorder.step(call)
 
@@ -93,6 +93,7 @@ class WatchedEpisode:
             "refused": sum(turn.tone == "bad" for turn in recorder.turns),
             "milestones": recorder.milestones if with_hidden else [],
             "troubles": [(turn.number, dial) for turn in recorder.turns for dial in turn.troubles] if with_hidden else [],
+            "troubles_at_start": troubles_at_start(env) if with_hidden else [],
         }
 
 
@@ -183,14 +184,14 @@ class WatchPages:
     async def session_page(self, request: Request) -> Response:
         """The page of an episode. A script, if the browser runs it, adds new calls."""
         watched = await self._watched(request)
-        env, with_hidden = watched.recorder.env, _shows_hidden(request, watched)
+        env, with_hidden = watched.recorder.env, _shows_hidden(request, watched.session_id)
         return self._site.page(
             "watch_session.html",
             code=request.path_params["code"],
             brief=env.scene.brief,
             turns=watched.recorder.turns[::-1],
             agent=demonstrator(watched.session_id),
-            may_see_all=_may_see_hidden(request, watched),
+            may_see_all=_may_see_hidden(request, watched.session_id),
             may_replay=env.done or client_of(request).admin,
             task_id=env.task_id if with_hidden else "",
             causes=hidden_causes(env) if with_hidden else [],
@@ -201,7 +202,7 @@ class WatchPages:
     async def world(self, request: Request) -> Response:
         """Every record of the company, for admins, and for everybody in demonstrations."""
         watched = await self._watched(request)
-        if not _may_see_hidden(request, watched):
+        if not _may_see_hidden(request, watched.session_id):
             raise WrongToken if self._has_admin else UnknownRoute("there is no such page")
         world = watched.recorder.env.world
         kinds = [(kind.__name__, kind.hidden, [view(record) for record in world.all(kind)]) for kind in KINDS]
@@ -215,7 +216,7 @@ class WatchPages:
             raise TooManyWatchers
         known_turns = _count_of(request.headers.get("last-event-id") or request.query_params.get("after", "0"))
         watched = await self._watched(request)
-        return _EventStream(self, self._stream(watched, known_turns, _shows_hidden(request, watched)))
+        return _EventStream(self, self._stream(watched, known_turns, _shows_hidden(request, watched.session_id)))
 
     async def _stream(self, watched: WatchedEpisode, known_turns: int, with_hidden: bool) -> AsyncIterator[bytes]:
         try:
@@ -230,7 +231,8 @@ class WatchPages:
                     yield b": still here\n\n"
                     last_sent = time.monotonic()
                 if watched.recorder.env.done:
-                    yield b"event: over\ndata: {}\n\n"
+                    notice = str(self._macros(watched, with_hidden).ending(self.code(watched.session_id)))
+                    yield b"event: over\ndata: %s\n\n" % msgspec.json.encode({"notice": notice})
                     return
                 await asyncio.sleep(POLL_SECONDS)
                 new_turns = await self._queue.run(watched.catch_up)
@@ -239,7 +241,7 @@ class WatchPages:
 
     def _event(self, watched: WatchedEpisode, new_turns: Sequence[RecordedTurn], with_hidden: bool) -> bytes:
         """Return an event with HTML of the same templates as the page, which escape all values."""
-        macros: Any = self._site.templates.get_template("episode_macros.html").make_module(watched.status(with_hidden))
+        macros = self._macros(watched, with_hidden)
         calls = [str(macros.call(turn, with_hidden, True)) for turn in reversed(new_turns)]
         update = {
             "calls": "".join(calls),
@@ -249,9 +251,13 @@ class WatchPages:
         }
         return b"id: %d\ndata: %s\n\n" % (new_turns[-1].number, msgspec.json.encode(update))
 
+    def _macros(self, watched: WatchedEpisode, with_hidden: bool) -> Any:
+        return self._site.templates.get_template("episode_macros.html").make_module(watched.status(with_hidden))
+
     async def _watched(self, request: Request) -> WatchedEpisode:
         session_id, owner = self.session_id_of(request.path_params["code"]), owner_filter(request)
-        watched = await self._queue.run(lambda sessions: WatchedEpisode(sessions, session_id, owner))
+        with_working = _shows_hidden(request, session_id)
+        watched = await self._queue.run(lambda sessions: WatchedEpisode(sessions, session_id, owner, with_working))
         await self.demonstrations.check_access(session_id, TaskId.parse(watched.recorder.env.task_id), client_of(request))
         return watched
 
@@ -279,14 +285,14 @@ def owner_filter(request: Request) -> str | None:
     return None if client.admin else client.owner
 
 
-def _may_see_hidden(request: Request, watched: WatchedEpisode) -> bool:
+def _may_see_hidden(request: Request, session_id: str) -> bool:
     """Return whether the visitor may see hidden data: an admin in all sessions, others in demonstrations."""
-    return client_of(request).admin or bool(demonstrator(watched.session_id))
+    return client_of(request).admin or bool(demonstrator(session_id))
 
 
-def _shows_hidden(request: Request, watched: WatchedEpisode) -> bool:
+def _shows_hidden(request: Request, session_id: str) -> bool:
     """Return whether the page shows hidden data, because the visitor may see it and has not chosen the agent's view."""
-    return _may_see_hidden(request, watched) and request.query_params.get("view") != "agent"
+    return _may_see_hidden(request, session_id) and request.query_params.get("view") != "agent"
 
 
 def _count_of(text: str) -> int:

@@ -106,8 +106,12 @@ document.querySelector("main [aria-invalid]")?.focus();
 // Live updates of a watched session. The server's templates escape all text, so the HTML is safe to insert.
 for (const calls of document.querySelectorAll("[data-watch]")) {
   const source = new EventSource(calls.dataset.watch);
-  const show = (id) => { const notice = document.getElementById(id); if (notice) notice.hidden = false; };
-  const stop = () => { source.close(); document.getElementById("live")?.classList.add("off"); };
+  const stop = (word) => {
+    source.close();
+    const live = document.getElementById("live");
+    live.textContent = word;
+    live.classList.add("off");
+  };
   source.addEventListener("message", (event) => {
     const { calls: rows, state, progress, announcement } = JSON.parse(event.data);
     document.getElementById("state").innerHTML = state;
@@ -118,8 +122,11 @@ for (const calls of document.querySelectorAll("[data-watch]")) {
     calls.querySelectorAll(".fresh").forEach((item) => item.classList.remove("fresh"));
     calls.insertAdjacentHTML("afterbegin", rows);
   });
-  source.addEventListener("over", () => { stop(); show("over"); });
-  source.addEventListener("gone", () => { stop(); show("gone"); });
+  source.addEventListener("over", (event) => {
+    stop("Over");
+    document.getElementById("over").innerHTML = JSON.parse(event.data).notice;
+  });
+  source.addEventListener("gone", () => { stop("Closed"); document.getElementById("gone").hidden = false; });
   addEventListener("pagehide", () => source.close());
 }
 
