@@ -8,9 +8,12 @@ import pytest
 
 from companyos.core.calls import Call
 from companyos.core.task import TaskId
+from companyos.evaluate.judge.blame import blame
+from companyos.evaluate.judge.blame_text import sentences
 from companyos.families import FAMILIES
 from companyos.serve.sessions.sessions import Sessions
 from companyos.web.links import encode_task_link
+from tests.evaluate.reports import Tags
 from tests.helpers import task_id
 from tests.serve.servers import ADMIN, AS_ADMIN
 from tests.web.site import RunningSite, served
@@ -132,6 +135,9 @@ def test_after_the_end_pages_have_the_verdict_and_no_call_form(site: RunningSite
     assert "Failure" in page
     assert "You closed it as declined, not due. The right ending was" in page
     assert "The expert&#39;s calls" in page
+    told = list(sentences(blame(site.session(place).env.transcript())))
+    assert len(told) > 2
+    assert all(sentence in Tags(page).text for sentence in told)
     for looked in ("/0", "/1", "/verdict", "/form/ticketdesk.comment"):
         shown = guest.get(f"{place}{looked}").text
         assert f'action="{place}/call"' not in shown

@@ -71,9 +71,9 @@ def wrong_end(task_id: str) -> Call:
 
 
 def tells(page: str, task_id: str) -> bool:
-    """Return whether a page shows the right ending, the causes or the expert's calls of a task."""
+    """Return whether a page shows the right ending, the causes, the expert's calls or the deciding policy of a task."""
     meanings = [cause.meaning for cause in hidden_causes(make(task_id)) if cause.meaning]
-    return right(task_id) in page or any(meaning in page for meaning in meanings) or "The expert&#39;s calls" in page
+    return any(text in page for text in (right(task_id), "The expert&#39;s calls", "The policy says", *meanings))
 
 
 # -- the attacks -------------------------------------------------------------------------------------------------------

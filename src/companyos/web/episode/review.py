@@ -95,6 +95,8 @@ def review(text: bytes, twin: str = "") -> EpisodeReview:
     choices = () if header.actors else _twin_choices(env.task_id)
     # The causes that the agent misjudged, and those that it never looked at.
     suspect_causes = (*blamed.misjudged, *blamed.blind) if blamed else ()
+    if blamed and blamed.step and blamed.story and blamed.story.facts and not twin:
+        twin = _twin_of(blamed.story.facts[0].cause, choices)  # the fact that decided the loss
     verdict, ending = env.verdict, env.setting.ending  # `setting` is the start state of the task and its right ending
     goals = verdict.goals if verdict else {}
     return EpisodeReview(
@@ -119,6 +121,15 @@ def review(text: bytes, twin: str = "") -> EpisodeReview:
         choices=choices,
         twin=_choose_twin(transcript, recorder, choices, twin, suspect_causes) if choices else None,
     )
+
+
+def explain(text: bytes) -> tuple[str, ...]:
+    """Return the sentences that say why an episode failed or succeeded by luck; none for other successes."""
+    transcript = read(text)
+    if transcript.header.actors:
+        return ()  # blame is defined for a single worker
+    blamed = blame(transcript)
+    return tuple(sentences(blamed)) if blamed.luck or not blamed.success else ()
 
 
 def read(text: bytes) -> Transcript:
@@ -162,6 +173,11 @@ def _twin_choices(task_id: str) -> tuple[TwinChoice, ...]:
 def _value_text(value: str) -> str:
     """Return the value of a cause as a text for people: `0` and `1` are truth values."""
     return {"0": "no", "1": "yes"}.get(value, value.replace("_", " "))
+
+
+def _twin_of(cause: str, choices: Sequence[TwinChoice]) -> str:
+    """Return the name of the first twin that changes a cause and has another right ending, or an empty text."""
+    return next((choice.name for choice in choices if choice.other_ending and choice.name.startswith(f"{cause}.")), "")
 
 
 def _choose_twin(

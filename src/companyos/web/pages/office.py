@@ -5,7 +5,8 @@ A form from an old page makes none: the player is asked whether to send it for t
 too. Therefore an id is not a link but a button of the one form that every page has (`CALL_FORM_ID`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -28,10 +29,12 @@ from companyos.serve.sessions.sessions import Sessions
 from companyos.serve.sessions.truth import TruthAccess
 from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.serve.steps import StepRequest
+from companyos.web.background import TooManyReplays
 from companyos.web.episode.forms import InvalidField, ToolForm, form_arguments, read_call, refused_argument, typed_values
 from companyos.web.episode.layouts import CALL_FORM_ID, ReplyLayout, ValueRenderer, lay_out, record_kind
 from companyos.web.episode.navigation import APPS, actions_on, app_menus, write_tools_for
 from companyos.web.episode.office_view import OfficeView, OfficeViews
+from companyos.web.episode.review import explain
 from companyos.web.episode.verdict import VerdictSummary, summarize_verdict
 from companyos.web.site import Site, SubmittedForm, read_form, redirect_to
 
@@ -198,15 +201,20 @@ class OfficePages:
             return redirect_to(f"{view.path}/{view.step}")
         owner, session_id, client = self._owner(request), view.session_id, client_of(request)
 
-        def look_at_verdict(sessions: Sessions) -> tuple[bool, VerdictSummary | None]:
+        def look_at_verdict(sessions: Sessions) -> tuple[bool, VerdictSummary | None, bytes]:
             env = sessions.observe(session_id, owner).env
             may_see = self._truth_access.may_see(sessions, client, TaskId.parse(env.task_id))
-            return bool(env.success), summarize_verdict(env) if may_see else None
+            summary = summarize_verdict(env) if may_see else None
+            return bool(env.success), summary, env.transcript().to_jsonl().encode()
 
-        success, verdict = await self._queue.run(look_at_verdict)
+        success, verdict, transcript = await self._queue.run(look_at_verdict)
         if verdict is None:
             return self._show("office_verdict_withheld.html", view, turn=None, success=success)
-        return self._show("office_verdict.html", view, turn=None, verdict=verdict)
+        # Blame lets the expert play on from many states, so it runs in another process.
+        explanation: Sequence[str] = ()
+        with suppress(TooManyReplays):  # the page is useful without it
+            explanation = await self._site.background.run(explain, transcript)
+        return self._show("office_verdict.html", view, turn=None, verdict=verdict, explanation=explanation)
 
     # -- helpers ---------------------------------------------------------------------------------------------------
 
