@@ -6,6 +6,7 @@ They are the installed versions of the extra `serve` and its dependencies, with 
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
@@ -17,9 +18,16 @@ _HEADING = """\
 """
 
 
-def needed() -> dict[str, list[Requirement]]:
+class Need(NamedTuple):
+    """What one distribution requires of another."""
+
+    asker: str
+    requirement: Requirement
+
+
+def needed() -> dict[str, list[Need]]:
     """Return every distribution that the server needs, with all requirements on its version."""
-    found: dict[str, list[Requirement]] = {}
+    found: dict[str, list[Need]] = {}
     seen: set[tuple[str, str]] = set()
     waiting = [("companyos", "serve")]
     while waiting:
@@ -32,7 +40,7 @@ def needed() -> dict[str, list[Requirement]]:
             if other == "companyos":  # an extra that contains another one
                 waiting += [(other, part) for part in requirement.extras]
                 continue
-            found.setdefault(other, []).append(requirement)
+            found.setdefault(other, []).append(Need(name, requirement))
             waiting += [(other, one) for one in ("", *requirement.extras)]
     return found
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -89,7 +90,11 @@ def test_every_pin_is_within_what_is_asked_of_it() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     ours = [Requirement(line) for line in (*project["dependencies"], *extras["serve"], *extras["web"])]
-    asked = [*ours, *(requirement for requirements in pins.needed().values() for requirement in requirements)]
+    # A newer release than the pinned one may be installed. What it requires says nothing about the pinned release.
+    needs = [
+        need for needs in pins.needed().values() for need in needs if metadata.version(need.asker) == pinned.get(need.asker)
+    ]
+    asked = [*ours, *(need.requirement for need in needs)]
     outside = [
         f"{requirement} is not met by {version}"
         for requirement in asked

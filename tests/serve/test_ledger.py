@@ -344,5 +344,5 @@ def test_the_newest_session_under_a_name_is_found_by_it(ledger: Ledger) -> None:
 def test_postgres_without_its_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.delitem(sys.modules, "companyos.serve.ledger.postgres", raising=False)
-    with pytest.raises(BadSetting, match=r'needs psycopg: pip install "companyos\[serve\]"'):
+    with pytest.raises(BadSetting, match=r'needs psycopg: pip install "\.\[serve\]" in a checkout'):
         open_ledger("postgresql://nowhere/none")
