@@ -15,7 +15,15 @@ from companyos.core.calls import OK, Call
 from companyos.core.files import write_atomic
 from companyos.env import CompanyEnv
 from companyos.env.knowledge import Knowledge
-from companyos.env.line_syntax import find_tool, form_of, is_evidence, parse_line, unfinished, write_line, write_value
+from companyos.env.line_syntax import (
+    dict_argument,
+    find_tool,
+    is_evidence,
+    parse_line,
+    unfinished,
+    write_line,
+    write_line_value,
+)
 from companyos.env.observations import Observation
 
 COMMANDS = {
@@ -168,13 +176,15 @@ def completions(text: str, knowledge: Knowledge, toolbox: Toolbox) -> Iterator[t
     candidates = Candidates(knowledge)
     if is_evidence(tool.hints[argument]):
         typed = typed.rpartition(",")[2]
-        options = [f"{record}:{field}={write_value(value)}" for (record, field), value in knowledge.facts.items()]
-    elif argument == form_of(tool):
-        options = [f"{field}={write_value(value)}" for form in candidates.filled_forms() for field, value in form.items()]
+        options = [f"{record}:{field}={write_line_value(value)}" for (record, field), value in knowledge.facts.items()]
+    elif argument == dict_argument(tool):
+        options = [
+            f"{field}={write_line_value(value)}" for form in candidates.filled_forms() for field, value in form.items()
+        ]
     elif PROSE in getattr(tool.hints[argument], "__metadata__", ()):
         options = []
     else:
-        options = [write_value(value) for value in candidates.options(tool, argument)]
+        options = [write_line_value(value) for value in candidates.options(tool, argument)]
     for option in dict.fromkeys(options):
         if option.lower().lstrip('"').startswith(typed.lower().lstrip("\"'")):
             yield typed, option

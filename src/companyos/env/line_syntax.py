@@ -7,8 +7,11 @@ A line is a tool and its arguments, in the order of its signature or as `name=va
     resolve_ticket T-4821 declined below_minimum risk.acme:value=41,P-12:minimum=60
     submit_approval vendor_onboarding @dana.reyes ticket_id=T-4821 vendor="Acme Ltd" amount=900
 
-A value is a bare word, a text in quotes ("…" with JSON escapes, '…' without) or JSON. Only the form is checked here; the
-toolbox checks the arguments. A line that begins with `{` is a call in JSON.
+A value is a bare word, a text in quotes ("…" with JSON escapes, '…' without) or JSON. A line that begins with `{` is a call
+in JSON. Only the syntax is checked here; the toolbox checks the arguments.
+
+One argument of a tool may be a dict, such as `data` of `submit_approval`. A line can give each item of it as `name=value`:
+`vendor` and `amount` above are items of `data`.
 """
 
 import json
@@ -59,7 +62,7 @@ def write_line(call: Call) -> str:
     return msgspec.json.encode(call).decode()
 
 
-def write_value(value: Any) -> str:
+def write_line_value(value: Any) -> str:
     """Return a value as a line writes it: a bare word if that parses back to the value, else JSON."""
     if isinstance(value, str) and _BARE_WORD.fullmatch(value) and value.isprintable() and isinstance(_scalar(value), str):
         return value
@@ -135,10 +138,10 @@ def unfinished(text: str, toolbox: Toolbox = ALL_TOOLS) -> tuple[Tool, str, str]
 
 
 def _read_json_call(text: str) -> Call:
-    call = parse(_json(text, Any))
-    if isinstance(call, Reply):
-        raise _LineError(call.message)
-    return call
+    parsed = parse(_json(text, Any))
+    if isinstance(parsed, Reply):  # what was parsed is not a call; the reply says why
+        raise _LineError(parsed.message)
+    return parsed
 
 
 def _read_call(text: str, tools: dict[str, Tool]) -> Call:
@@ -150,17 +153,17 @@ def _read_call(text: str, tools: dict[str, Tool]) -> Call:
         similar = get_close_matches(name, tools, n=1)
         raise _LineError(f"there is no tool {name!r}" + (f"; did you mean {similar[0]}?" if similar else ""))
     params: dict[str, Any] = {}
-    fields: dict[str, Any] = {}  # fields of the form, which a line gives as if they were arguments
+    items: dict[str, Any] = {}  # the items of the dict argument, each given as `name=value`
     for key, raw in _split_arguments(rest[0] if rest else ""):
         name = _argument_name(tool, key, params)
-        if name in params or key in fields:
+        if name in params or key in items:
             raise _LineError(f"{key or name} is given twice")
         if key is not None and key != name:
-            fields[key] = _scalar(raw)
+            items[key] = _scalar(raw)
         else:
             params[name] = _value(name, tool.hints[name], raw)
-    if fields and params.setdefault(form_of(tool), fields) is not fields:
-        raise _LineError(f"{form_of(tool)} is given twice")
+    if items and params.setdefault(dict_argument(tool), items) is not items:
+        raise _LineError(f"{dict_argument(tool)} is given twice")
     missing = [name for name in tool.required if name not in params]
     if missing:
         raise _LineError(f"{', '.join(missing)} missing: {usage(tool)}")
@@ -194,7 +197,11 @@ def _end_of_value(text: str, start: int) -> int:
 
 
 def _argument_name(tool: Tool, key: str | None, given: dict[str, Any]) -> str:
-    """Return which argument a word is for: the one it names, the next one, or the form that has a field of this name."""
+    """Return which argument a word is for.
+
+    Without a key, it is for the next argument; with the name of an argument as its key, for that one. A word with any other
+    key is an item of the dict argument, if the tool has one. The toolbox checks later whether that item exists.
+    """
     if key in tool.hints:
         return str(key)
     if key is None:
@@ -202,9 +209,9 @@ def _argument_name(tool: Tool, key: str | None, given: dict[str, Any]) -> str:
             if name not in given:
                 return name
         raise _LineError(f"too many arguments: {usage(tool)}; put a text of several words in quotes")
-    if not form_of(tool):
+    if not dict_argument(tool):
         raise _LineError(f"there is no argument {key!r}: {usage(tool)}; put a text with = in quotes")
-    return form_of(tool)
+    return dict_argument(tool)
 
 
 def _value(name: str, hint: Any, raw: str) -> Any:
@@ -269,19 +276,19 @@ def _write_arguments(tool: Tool, params: dict[str, Any]) -> Iterator[str]:
             in_order = False
             continue
         value = params[name]
-        if name == form_of(tool) and isinstance(value, dict) and value:
-            yield from (f"{key}={write_value(item)}" for key, item in value.items())
+        if name == dict_argument(tool) and isinstance(value, dict) and value:
+            yield from (f"{key}={write_line_value(item)}" for key, item in value.items())
             in_order = False
         else:
-            text = _write_citations(value) if value and is_evidence(hint) else write_value(value)
+            text = _write_citations(value) if value and is_evidence(hint) else write_line_value(value)
             yield text if in_order else f"{name}={text}"
 
 
 def _write_citations(value: Any) -> str:
     try:
-        return ",".join(f"{c.record}:{c.field}={write_value(c.value)}" for c in msgspec.convert(value, list[Citation]))
+        return ",".join(f"{c.record}:{c.field}={write_line_value(c.value)}" for c in msgspec.convert(value, list[Citation]))
     except msgspec.ValidationError:
-        return write_value(value)
+        return write_line_value(value)
 
 
 def _canonical_json(params: dict[str, Any]) -> bytes:
@@ -311,13 +318,13 @@ def is_evidence(hint: Any) -> bool:
     return get_origin(plain) is list and get_args(plain) == (Citation,)
 
 
-def form_of(tool: Tool) -> str:
-    """Return the name of the argument whose fields a line can give as `name=value`, or an empty string."""
+def dict_argument(tool: Tool) -> str:
+    """Return the name of the argument that is a dict, whose items a line can give as `name=value`, or an empty string."""
     return next((name for name, hint in tool.hints.items() if get_origin(plain_hint(hint)) is dict), "")
 
 
 def _last_argument(tool: Tool, words: list[tuple[str | None, str]]) -> tuple[str, str]:
-    """Return the argument that the last word is for, and that word, with its key if it is a field of a form."""
+    """Return the argument that the last word is for, and that word, with its key if it is an item of a dict."""
     given: dict[str, Any] = {}
     for key, _ in words[:-1]:
         name = _argument_name(tool, key, given)

@@ -29,7 +29,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from companyos.core.calls import NO_ANSWER, OK
-from companyos.env.line_syntax import write_value
+from companyos.env.line_syntax import write_line_value
 from companyos.env.observations import Observation
 from companyos.train.data import turns
 from companyos.train.data.turns import PROMPT as _PROMPT
@@ -129,14 +129,14 @@ def _value(value: Any) -> str:
         return f"({' '.join([_field(name, item) for name, item in value.items()])})"
     if isinstance(value, list | tuple):
         return ",".join(map(_value, value)) or "-"
-    return write_value(value)
+    return write_line_value(value)
 
 
 @lru_cache(maxsize=65536)
 def _text(value: str) -> str:
     if _DATE_AND_TIME.fullmatch(value):
         value = value.removesuffix(_MIDNIGHT)
-    return write_value(value) if value else "-"
+    return write_line_value(value) if value else "-"
 
 
 # -- the tokens --------------------------------------------------------------------------------------------------------
