@@ -7,7 +7,7 @@ families. Authors of a plug-in can run them on their own family.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from companyos.agents.variants import HARMLESS, WRONG, Variation, play_variant
+from companyos.agents.variants import HARMLESS, WRONG, Variant, play_variant
 from companyos.assurance.prove import first_difference, first_irreversible, prove
 from companyos.assurance.prove_many import blame
 from companyos.assurance.twins import differences, footprint, same_ending, twin_tasks, weathers
@@ -136,26 +136,26 @@ def is_large_enough(name: str) -> None:
 
 
 def harmless_variants_win(name: str, seeds: Iterable[int]) -> Counter[str]:
-    """The expert wins with every harmless variation. Returns how often each one was played."""
+    """The expert wins with every harmless variant. Returns how often each one was played."""
     return _play(name, seeds, HARMLESS, must_win=True)
 
 
 def wrong_variants_lose(name: str, seeds: Iterable[int]) -> Counter[str]:
-    """The expert loses with every wrong variation. Returns how often each one was played."""
+    """The expert loses with every wrong variant. Returns how often each one was played."""
     return _play(name, seeds, WRONG, must_win=False)
 
 
-def _play(name: str, seeds: Iterable[int], variants: Mapping[str, Variation], must_win: bool) -> Counter[str]:
+def _play(name: str, seeds: Iterable[int], variants: Mapping[str, Variant], must_win: bool) -> Counter[str]:
     """Play every variant on every task where it applies, and return how often each one was played."""
     played: Counter[str] = Counter()
     for env in _episodes(name, seeds):
-        for variant, variation in variants.items():
-            won = play_variant(env.fork(), variation, Streams(f"{env.task_id}/{variant}"))
+        for label, variant in variants.items():
+            won = play_variant(env.fork(), variant, Streams(f"{env.task_id}/{label}"))
             if won is None:
                 continue
             if won != must_win:
-                raise LawBroken(f"{env.task_id}: the expert {'wins' if won else 'loses'} if it {variant}")
-            played[variant] += 1
+                raise LawBroken(f"{env.task_id}: the expert {'wins' if won else 'loses'} if it {label}")
+            played[label] += 1
     return played
 
 

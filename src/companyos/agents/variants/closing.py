@@ -1,4 +1,4 @@
-"""How variants are played: a variation runs at the expert's closing call and may change it; then the episode goes on."""
+"""How variants are played: a variant runs at the expert's closing call and may change it; then the episode goes on."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -18,7 +18,7 @@ from companyos.families.kit.citations import CitedFacts, CitesNoOther
 Shown = moves.Shown
 CITABLE = (str, int)  # types of values that replies show and evidence can cite
 # By kind of record: the tool that reads one, and the argument that takes its id.
-READ_BY: dict[type[Record], tuple[str, str]] = {
+READ_TOOLS: dict[type[Record], tuple[str, str]] = {
     Ticket: ("ticketdesk.get_ticket", "ticket_id"),
     Entry: ("datahub.get_entry", "entry_id"),
     Policy: ("datahub.read_policy", "policy_id"),
@@ -29,7 +29,7 @@ READ_BY: dict[type[Record], tuple[str, str]] = {
 
 
 class ClosingContext(msgspec.Struct, frozen=True):
-    """The ticket that the expert is about to close, and how it would close it."""
+    """The ticket that the expert is about to close, and the call with which it would close it."""
 
     env: CompanyEnv
     closing: Call
@@ -58,24 +58,24 @@ class ClosingContext(msgspec.Struct, frozen=True):
         return list(self.closing.params["evidence"])
 
     @property
-    def facts(self) -> set[tuple[str, str]]:
-        """The record and the field of every citation."""
+    def cited_fields(self) -> set[tuple[str, str]]:
+        """The id of the record and the field of every citation in the expert's evidence."""
         return {(citation["record"], citation["field"]) for citation in self.cited}
 
     @property
-    def named_must_not_cite(self) -> CitedFacts:
-        """The further facts that must not be cited, which the family declares for the ending of this ticket."""
+    def family_must_not_cite(self) -> CitedFacts:
+        """The facts that the family declares as `must_not_cite` for the ending of this ticket, by record and field."""
         setting = self.env.setting
         ending = setting.ending if self.ends_episode else setting.linked[self.ticket.id].ending
         return tuple(fact for goal in ending.goals if isinstance(goal, CitesNoOther) for fact in goal.must_not_cite)
 
-    def others(self, kind: type[Record]) -> list[Any]:
+    def all_but_ticket(self, kind: type[Record]) -> list[Any]:
         """Return the records of a kind, without the ticket itself."""
         return [record for record in self.world.all(kind) if record.id != self.ticket.id]
 
-    def decisive(self, kind: type[Record]) -> list[tuple[Any, str]]:
-        """Return the cited records of a kind with the cited fields."""
-        cited = ((self.world.lookup(record_id), field) for record_id, field in sorted(self.facts))
+    def cited_records(self, kind: type[Record]) -> list[tuple[Any, str]]:
+        """Return the records of a kind in the expert's evidence, each with the cited field."""
+        cited = ((self.world.lookup(record_id), field) for record_id, field in sorted(self.cited_fields))
         return [(record, field) for record, field in cited if isinstance(record, kind)]
 
     def other_cost_centers(self) -> list[str]:
@@ -88,13 +88,14 @@ class ClosingContext(msgspec.Struct, frozen=True):
         return Call(self.closing.app, self.closing.method, {**self.closing.params, **params})
 
 
-Variation = Callable[[ClosingContext], moves.Move[Call | None]]
+ClosingProgram = moves.Move[Call | None]  # returns the closing call to make, or None if the variant does not apply
+Variant = Callable[[ClosingContext], ClosingProgram]
 
 
-def play_variant(env: CompanyEnv, variation: Variation, streams: Streams) -> bool | None:
-    """Return whether the expert wins with this variation, or None if the variation does not apply to the episode.
+def play_variant(env: CompanyEnv, variant: Variant, streams: Streams) -> bool | None:
+    """Return whether the expert wins with this variant, or None if the variant does not apply to the episode.
 
-    The variation is used once, when the expert closes one randomly chosen ticket of the task.
+    The variant is used once, when the expert closes one randomly chosen ticket of the task.
     """
     ticket_id = streams.at("ticket").pick([env.setting.case.ticket_id, *env.setting.linked])
     program = family_of(env.setting.case.brief).expert(env.so_far(), ExpertStyle())
@@ -102,7 +103,7 @@ def play_variant(env: CompanyEnv, variation: Variation, streams: Streams) -> boo
     while True:
         if call.method == "resolve_ticket" and call.params["ticket_id"] == ticket_id and _would_close(env, call):
             env, ticket_id = env.fresh_budget(), ""  # a copy with all its steps left; and no ticket a second time
-            closing = _run(env, variation(ClosingContext(env, call, streams.at("variant"))))
+            closing = _run(env, variant(ClosingContext(env, call, streams.at("variant"))))
             if closing is None:
                 return None
             reply: Reply = _run(env, moves.ask(closing.tool, **closing.params))
@@ -130,7 +131,12 @@ def _reply_to(env: CompanyEnv, call: Call) -> Reply:
     return env.turns[-1].reply
 
 
-# -- helpers for variations ------------------------------------------------------------------------------------------------
+# -- helpers for variants --------------------------------------------------------------------------------------------------
+
+
+def no_calls() -> moves.Move[None]:
+    """Make no call. A variant that makes no calls runs this, because a function without `yield from` is not a program."""
+    yield from ()
 
 
 def write(context: ClosingContext, field: str, value: str) -> moves.Move[None]:
@@ -140,19 +146,17 @@ def write(context: ClosingContext, field: str, value: str) -> moves.Move[None]:
 
 def read(record: Record) -> moves.Move[Shown]:
     """Read a record with its tool, and return what the reply shows."""
-    tool, argument = READ_BY[type(record)]
+    tool, argument = READ_TOOLS[type(record)]
     shown: Shown = yield from moves.read(tool, **{argument: record.id})
     return shown
 
 
-def cite_more(
-    context: ClosingContext, records: Iterable[Record], fields: Callable[[Any], Iterable[str]]
-) -> moves.Move[Call | None]:
+def cite_more(context: ClosingContext, records: Iterable[Record], fields: Callable[[Any], Iterable[str]]) -> ClosingProgram:
     """Return the closing call with citations of one more record: the first in random order that shows one of the fields."""
     for record in context.draw.shuffled(list(records))[:3]:
         shown = yield from read(record)
         citable = [field for field in fields(record) if isinstance(shown.get(field), CITABLE)]
-        citations = moves.cite(*((shown, field) for field in citable if (record.id, field) not in context.facts))
+        citations = moves.cite(*((shown, field) for field in citable if (record.id, field) not in context.cited_fields))
         if citations:
             return context.closed_with(evidence=[*context.cited, *context.draw.shuffled(citations)[:4]])
     return None

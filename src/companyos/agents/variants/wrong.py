@@ -3,42 +3,43 @@
 from collections.abc import Callable
 from typing import Any, get_args
 
-from companyos.agents.variants.closing import ClosingContext, Variation, cite_more, read, write
+from companyos.agents.variants.closing import ClosingContext, ClosingProgram, Variant, cite_more, no_calls, read, write
 from companyos.company import Approval, Comment, Entry, Metric, Person, Policy, Ticket
 from companyos.company.apps.ticketdesk import FINISHED, Reason, Resolution
 from companyos.core.calls import Call
 from companyos.core.world import Record
 from companyos.families.kit import moves
 
+# The fields of a ticket that name another record if the ticket ends in a certain way, with the type of that record.
 OUTCOME_FIELDS: dict[str, type[Record]] = {"duplicate_of": Ticket, "escalated_to": Person, "waiting_on": Person}
 
 # -- writes ----------------------------------------------------------------------------------------------------------------
 
 
-def _fills(*fields: str) -> Variation:
-    """Fills the empty ones of these outcome fields with random records."""
+def _fills(*fields: str) -> Variant:
+    """Fills those of these fields that are empty with random records."""
 
-    def variation(context: ClosingContext) -> moves.Move[Call | None]:
+    def variant(context: ClosingContext) -> ClosingProgram:
         empty = [field for field in fields if getattr(context.ticket, field) is None]
         for field in empty:
-            yield from write(context, field, context.draw.pick(context.others(OUTCOME_FIELDS[field])).id)
+            yield from write(context, field, context.draw.pick(context.all_but_ticket(OUTCOME_FIELDS[field])).id)
         return context.closing if empty else None
 
-    return variation
+    return variant
 
 
-def _wrong_cost_center(context: ClosingContext) -> moves.Move[Call | None]:
+def _wrong_cost_center(context: ClosingContext) -> ClosingProgram:
     yield from write(context, "cost_center", context.draw.pick(context.other_cost_centers()))
     return context.closing
 
 
-def _other_assignee(context: ClosingContext) -> moves.Move[Call | None]:
-    others = [person.id for person in context.others(Person) if person.id != context.ticket.assignee]
+def _other_assignee(context: ClosingContext) -> ClosingProgram:
+    others = [person.id for person in context.all_but_ticket(Person) if person.id != context.ticket.assignee]
     yield from write(context, "assignee", context.draw.pick(others))
     return context.closing
 
 
-def _another_ticket(context: ClosingContext) -> moves.Move[Call | None]:
+def _another_ticket(context: ClosingContext) -> ClosingProgram:
     """Changes the priority of an open ticket of the same desk that is not part of the task."""
     desk = context.ticket.desk
     others = [ticket for ticket in _foreign_tickets(context) if ticket.desk == desk and ticket.status not in FINISHED]
@@ -50,7 +51,7 @@ def _another_ticket(context: ClosingContext) -> moves.Move[Call | None]:
     return context.closing
 
 
-def _comment_elsewhere(context: ClosingContext) -> moves.Move[Call | None]:
+def _comment_elsewhere(context: ClosingContext) -> ClosingProgram:
     other = context.draw.pick(_foreign_tickets(context))
     yield from moves.read("ticketdesk.comment", ticket_id=other.id, text="For your information.")
     return context.closing
@@ -62,13 +63,13 @@ def _foreign_tickets(context: ClosingContext) -> list[Ticket]:
     return [ticket for ticket in context.world.all(Ticket) if ticket.id not in own]
 
 
-def pending_request(context: ClosingContext) -> moves.Move[Call | None]:
+def pending_request(context: ClosingContext) -> ClosingProgram:
     """Requests a signature that is not needed, and closes the ticket while the request is pending."""
     if not context.ends_episode:
         return None  # it would be rejected before the end
     form = context.draw.pick((yield from moves.rows("approvalflow.list_approval_types")))
     data = dict.fromkeys(form["required"], "none") | {"ticket_id": context.ticket.id}
-    approver = context.draw.pick([person.id for person in context.others(Person) if person.id != context.actor])
+    approver = context.draw.pick([person.id for person in context.all_but_ticket(Person) if person.id != context.actor])
     request = {"approval_type": form["id"], "approver": approver, "data": data}
     reply = yield Call("approvalflow", "submit_approval", request)
     return context.closing if reply.ok else None
@@ -77,33 +78,35 @@ def pending_request(context: ClosingContext) -> moves.Move[Call | None]:
 # -- evidence --------------------------------------------------------------------------------------------------------------
 
 
-def _other_terms(context: ClosingContext) -> moves.Move[Call | None]:
+def _other_terms(context: ClosingContext) -> ClosingProgram:
     """Cites other terms of a policy besides the one that applied."""
-    policies = [policy for policy, field in context.decisive(Policy) if field in policy.terms]
+    policies = [policy for policy, field in context.cited_records(Policy) if field in policy.terms]
     return (yield from cite_more(context, policies, lambda policy: policy.terms))
 
 
-def _other_versions(context: ClosingContext) -> moves.Move[Call | None]:
+def _other_versions(context: ClosingContext) -> ClosingProgram:
     """Cites the same term of another version of the policy."""
-    cited = {policy.title: field for policy, field in context.decisive(Policy) if field in policy.terms}
-    ids = {policy.id for policy, _ in context.decisive(Policy)}
+    cited = {policy.title: field for policy, field in context.cited_records(Policy) if field in policy.terms}
+    ids = {policy.id for policy, _ in context.cited_records(Policy)}
     versions = [policy for policy in context.world.all(Policy) if policy.title in cited and policy.id not in ids]
     return (yield from cite_more(context, versions, lambda policy: [cited[policy.title]]))
 
 
-def _same_field(kind: type[Record], class_of: Callable[[Any], str] = lambda record: "") -> Variation:
+def _same_field(kind: type[Record], class_of: Callable[[Any], str] = lambda record: "") -> Variant:
     """Cites a decisive field of another record of the same kind and class. `class_of` splits a kind into classes."""
 
-    def variation(context: ClosingContext) -> moves.Move[Call | None]:
-        decisive = [(record, field) for record, field in context.decisive(kind) if record.id != context.ticket.id]
+    def variant(context: ClosingContext) -> ClosingProgram:
+        decisive = [(record, field) for record, field in context.cited_records(kind) if record.id != context.ticket.id]
         if not decisive:
             return None
         record, field = context.draw.pick(decisive)
-        cited = {record_id for record_id, cited_field in context.facts if cited_field == field}
-        rivals = [rival for rival in context.others(kind) if class_of(rival) == class_of(record) and rival.id not in cited]
+        cited = {record_id for record_id, cited_field in context.cited_fields if cited_field == field}
+        rivals = [
+            rival for rival in context.all_but_ticket(kind) if class_of(rival) == class_of(record) and rival.id not in cited
+        ]
         return (yield from cite_more(context, rivals, lambda _: [field]))
 
-    return variation
+    return variant
 
 
 def _entry_kind(entry: Entry) -> str:
@@ -115,9 +118,9 @@ def _metric_name(metric: Metric) -> str:
     return metric.id.partition(".")[0]
 
 
-def _unsigned_request(context: ClosingContext) -> moves.Move[Call | None]:
+def _unsigned_request(context: ClosingContext) -> ClosingProgram:
     """Cites the agent's own rejected or withdrawn request besides the signed one."""
-    fields = [field for _, field in context.decisive(Approval)]
+    fields = [field for _, field in context.cited_records(Approval)]
     requests = [
         request
         for request in context.world.all(Approval)
@@ -126,9 +129,9 @@ def _unsigned_request(context: ClosingContext) -> moves.Move[Call | None]:
     return (yield from cite_more(context, requests, lambda _: fields))
 
 
-def _own_statement(context: ClosingContext) -> moves.Move[Call | None]:
+def _own_statement(context: ClosingContext) -> ClosingProgram:
     """Repeats a statement of somebody else in a comment, and cites the comment, too."""
-    answers = context.decisive(Comment)
+    answers = context.cited_records(Comment)
     if not answers:
         return None
     answer, field = context.draw.pick(answers)
@@ -137,44 +140,45 @@ def _own_statement(context: ClosingContext) -> moves.Move[Call | None]:
     return context.closed_with(evidence=[*context.cited, *moves.cite((comment, field))])
 
 
-def _named_rival(context: ClosingContext) -> moves.Move[Call | None]:
-    """Cites a fact that the family names as one that must not be cited with this ending."""
-    if not context.named_must_not_cite:
+def _named_rival(context: ClosingContext) -> ClosingProgram:
+    """Cites a fact that the family declares as `must_not_cite` for this ending."""
+    if not context.family_must_not_cite:
         return None
-    record_id, field = context.draw.pick(context.named_must_not_cite)
+    record_id, field = context.draw.pick(context.family_must_not_cite)
     record = context.world.lookup(record_id)
     return (yield from cite_more(context, [record] if record else [], lambda _: [field]))
 
 
-def _false_citation(context: ClosingContext) -> moves.Move[Call | None]:
-    yield from ()  # makes this a generator, which a program must be, although it makes no call
+def _false_citation(context: ClosingContext) -> ClosingProgram:
+    yield from no_calls()
     wrong = {"record": context.ticket.id, "field": "subject", "value": f"{context.ticket.subject} 2"}
     return context.closed_with(evidence=[*context.cited, wrong])
 
 
-def _one_citation_less(context: ClosingContext) -> moves.Move[Call | None]:
-    yield from ()
+def _one_citation_less(context: ClosingContext) -> ClosingProgram:
+    yield from no_calls()
     return context.closed_with(evidence=context.draw.shuffled(context.cited)[1:])
 
 
-def _five_citations_more(context: ClosingContext) -> moves.Move[Call | None]:
+def _five_citations_more(context: ClosingContext) -> ClosingProgram:
     shown = yield from read(context.ticket)
     citations = moves.cite(*((shown, field) for field in ("subject", "kind", "desk", "title", "requester")))
     return context.closed_with(evidence=[*context.cited, *citations])
 
 
-def _another_word(field: str, words: tuple[str, ...]) -> Variation:
+def _another_word(field: str, words: tuple[str, ...]) -> Variant:
     """Closes with another resolution or reason."""
 
-    def variation(context: ClosingContext) -> moves.Move[Call | None]:
-        yield from ()
+    def variant(context: ClosingContext) -> ClosingProgram:
+        yield from no_calls()
         others = [word for word in words if word != context.closing.params[field]]
         return context.closed_with(**{field: context.draw.pick(others)})
 
-    return variation
+    return variant
 
 
-WRONG: dict[str, Variation] = {
+# By name. The name is also the seed of the variant's random draws.
+WRONG: dict[str, Variant] = {
     "fills duplicate_of": _fills("duplicate_of"),
     "fills escalated_to": _fills("escalated_to"),
     "fills waiting_on": _fills("waiting_on"),
