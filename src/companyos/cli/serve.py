@@ -79,8 +79,8 @@ def _mcp(args: Namespace) -> int:
     from companyos.serve.ops.settings import BadSetting
 
     try:
-        chosen = {name: getattr(args, name) for name in ("task", "seed", "chaos", "split", "reward")}
-        serve(args.session, _given(args, ("ledger", "mcp_episodes")), chosen)
+        reset_fields = {name: getattr(args, name) for name in ("task", "seed", "chaos", "split", "reward")}
+        serve(args.session, _given(args, ("ledger", "mcp_episodes")), reset_fields)
     except BadSetting as mistake:
         raise Misuse(str(mistake)) from None
     return 0

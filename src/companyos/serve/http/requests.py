@@ -11,22 +11,25 @@ from companyos.serve.messages.wire import JSON, encode
 
 
 def client_of(request: Request) -> Client:
-    """Return the client, which the guard has stored in the state of the request."""
+    """Return the client of a request. The middleware `Guard` has stored it in the state of the request."""
     client: Client = request.scope["state"]["client"]
     return client
 
 
-def session_ids_in(request: Request, in_body: str | None = None) -> set[str]:
-    """Return the ids of the sessions that the header, the query and the body name; `in_body` is the one of the body."""
-    session_ids = {in_body, client_of(request).session_id}
+def session_ids_in(request: Request, body_session_id: str | None = None) -> set[str]:
+    """Return the ids of all sessions that a request names: in its header or token, in its query and in its body.
+
+    `body_session_id` is the id in the body, which the caller has read.
+    """
+    session_ids = {body_session_id, client_of(request).session_id}  # `Guard` has read the header and the token
     if request.scope["query_string"]:
         session_ids.add(request.query_params.get("session_id"))
     return {session_id for session_id in session_ids if session_id}
 
 
-def session_id_of(request: Request, in_body: str | None = None) -> str:
+def session_id_of(request: Request, body_session_id: str | None = None) -> str:
     """Return the id of the session that a request names. Raise `Malformed` unless it names exactly one."""
-    session_ids = session_ids_in(request, in_body)
+    session_ids = session_ids_in(request, body_session_id)
     if len(session_ids) != 1:
         problem = "several sessions are named" if session_ids else "no session is named"
         raise Malformed(f"{problem}; name one in the header X-Session-Id, in the body or in the query as session_id")

@@ -116,8 +116,8 @@ class McpHttpEndpoint:
             if not state["mcp_session"] and not client.only_session:
                 raise Malformed("no session is named; `initialize` returns its id in the header Mcp-Session-Id")
             query = parse_qs(get_http_request().scope["query_string"].decode("latin-1"))
-            chosen = {field: values[0] for field, values in query.items()}
-            return McpClient(state["mcp_session"], client.owner, client.agent, client.only_session, chosen)
+            reset_fields = {field: values[0] for field, values in query.items()}
+            return McpClient(state["mcp_session"], client.owner, client.agent, client.only_session, reset_fields)
 
         return build_server(self._queue, self._settings, current_client, self._metrics.steps).http_app(
             MCP_PATH,

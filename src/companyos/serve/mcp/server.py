@@ -54,11 +54,11 @@ _WITH_BEGIN = f"{SYSTEM} {BEGIN} begins a task and shows its brief, as the promp
 class McpClient(msgspec.Struct, frozen=True):
     """The client of a request."""
 
-    name: str  # the id of its MCP session; its episodes are stored under it
-    owner: str = ""  # the digest of its token
+    name: str  # the id of its MCP session, or the name that the command line gives; its episodes are stored under it
+    owner: str = ""  # the digest of its token; empty without a token
     agent: bool = False  # must not see a task id, a reward or a verdict
     session_id: str = ""  # the only session that its token is valid for
-    chosen: Mapping[str, Any] = {}  # the fields of the reset that the host asks for
+    reset_fields: Mapping[str, Any] = {}  # the fields of the reset that the host asks for
 
 
 class _RequestMeta(msgspec.Struct, frozen=True):
@@ -227,7 +227,7 @@ class _StepMiddleware(Middleware):
             except NotBegun:
                 if BEGIN in self._own_tools:
                     raise
-                return (await self._open_session(client.chosen))[0].header.session_id
+                return (await self._open_session(client.reset_fields))[0].header.session_id
 
     async def _newest(self, client: McpClient) -> str:
         """Return the newest session of a client. Always asks the ledger, because another worker may have begun it."""

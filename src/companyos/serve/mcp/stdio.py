@@ -22,26 +22,31 @@ from companyos.serve.sessions.work_queue import WorkQueue
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
-def serve(session: str | None, flags: Mapping[str, str], chosen: Mapping[str, Any]) -> None:
-    """Serve until the host closes stdin. By default nothing is stored, because the host chooses the working directory.
+def serve(name: str | None, flags: Mapping[str, str], reset_fields: Mapping[str, Any]) -> None:
+    """Serve until the host closes stdin.
 
-    `session` names the MCP session; a server that is started later with the same name and ledger continues it.
-    `flags` are settings by name. `chosen` has the fields of the reset that begins the episode.
+    Episodes are stored under `name`, which is random if it is None. A server that is started later with the same name and
+    ledger continues the newest of them. `flags` are settings by name. `reset_fields` has the fields of the reset with which
+    the episode begins: task, seed, chaos and others.
     """
-    variables = {f"{PREFIX}{name.upper()}": value for name, value in flags.items()}
+    variables = {f"{PREFIX}{setting.upper()}": value for setting, value in flags.items()}
+    # Without a setting for the ledger, nothing is stored. The usual default is a file in the working directory, and here the
+    # host chooses that directory, not the user.
     settings = Settings.read({f"{PREFIX}LEDGER": NO_LEDGER, **os.environ, **variables})
-    name = secrets.token_urlsafe(24) if session is None else session
-    client = McpClient(name, agent=settings.exam, chosen=chosen)  # in an exam every client is an agent
+    # There is only one client. In an exam it must not see task ids, rewards or results, so it has the role of an agent.
+    client = McpClient(secrets.token_urlsafe(24) if name is None else name, agent=settings.exam, reset_fields=reset_fields)
     if not _NAME.fullmatch(client.name):
         raise BadSetting("the name of a session must have 1 to 32 letters, digits, - or _")
     logging.config.dictConfig(configuration(settings))
     ledger = open_ledger(settings.ledger, settings.fsync)
     queue = WorkQueue(Sessions(ledger, settings.capacity, settings.idle_seconds, settings.ttl_seconds))
     try:
+        # With the setting `mcp_episodes`, the model begins episodes itself.
         if not settings.mcp_episodes:
             asyncio.run(_begin(queue, settings, client))
         # FastMCP closes the stream it writes to when the host disconnects, so it gets a copy of stdout.
         with os.fdopen(os.dup(sys.stdout.fileno()), "w") as copy, redirect_stdout(copy):
+            # Steps are not counted, because only the HTTP server has metrics.
             server = build_server(queue, settings, current_client=lambda: client, count_steps=lambda _: None)
             asyncio.run(server.run_stdio_async(show_banner=False))
     finally:
@@ -50,10 +55,11 @@ def serve(session: str | None, flags: Mapping[str, str], chosen: Mapping[str, An
 
 
 async def _begin(queue: WorkQueue, settings: Settings, client: McpClient) -> None:
-    """Begin the episode that the command line names, unless the named session already has one."""
+    """Begin the episode that the command line asks for, unless one is already stored under the name of the client."""
     existing_id = await queue.run(lambda sessions: sessions.ledger.newest(client.name))
     try:
         if existing_id is None:
-            await begin(queue, settings, read_reset(client.chosen), client.owner, name=client.name)
+            # Over stdio there are no tokens, so the session has no owner.
+            await begin(queue, settings, read_reset(client.reset_fields), owner="", name=client.name)
     except ServeError as mistake:
         raise BadSetting(mistake.message) from None

@@ -20,6 +20,7 @@ class SessionCache:
         self.evictions = 0  # sessions that were evicted before their end
         self._idle_seconds = idle_seconds
         self._evicts = evicts
+        # In the order in which they are dropped: first those that have ended, then the least recently used.
         self._sessions: OrderedDict[str, Session] = OrderedDict()
 
     def __len__(self) -> int:
@@ -39,9 +40,9 @@ class SessionCache:
         if self._evicts:
             return
         while len(self._sessions) + count > self.capacity:
-            oldest = next(iter(self), None)
-            if oldest is None or not self._may_drop(oldest, now):
-                wait = self._idle_seconds if oldest is None else oldest.touched + self._idle_seconds - now
+            next_dropped = next(iter(self), None)
+            if next_dropped is None or not self._may_drop(next_dropped, now):
+                wait = self._idle_seconds if next_dropped is None else next_dropped.touched + self._idle_seconds - now
                 raise OverCapacity(self.capacity, max(1, math.ceil(wait)))
             self._sessions.popitem(last=False)
 
