@@ -1,6 +1,7 @@
 """The tasks of an update of GRPO. Half of them are twins: the same task with one fact changed, and another right ending.
 
-A policy that ignores the fact succeeds on one twin and fails on the other, so it gains nothing by ignoring facts.
+A policy that ignores the fact decides the same on both twins, which is right on at most one of them. If it then prefers the
+other decision, it gains on one twin what it loses on the other. Only a policy that uses the fact can win both.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ def lessons(run_seed: int, update: int, size: int, weights: Mapping[str, float],
     The same arguments give the same tasks, so a resumed run sees the tasks that it would have seen.
     """
     for name in weights:
-        family(name)
+        family(name)  # raises `BadTask` if there is no such family
     streams, pairs = Streams(f"lessons/{run_seed}"), size // 4
     single_tasks = [(_task(streams.at(update, "alone", i), weights, chaos),) for i in range(size - 2 * pairs)]
     return [*(_twins(streams, update, i, weights, chaos) for i in range(pairs)), *single_tasks]
@@ -34,9 +35,9 @@ def _twins(streams: Streams, update: int, index: int, weights: Mapping[str, floa
     for attempt in count():
         draw = streams.at(update, "twins", index, attempt)
         task_id = _task(draw, weights, chaos)
-        twins = twins_with_other_ending(task_id)  # pairs of the changed cause and the twin's id
-        if twins:
-            return task_id, draw.pick(twins)[1]
+        twin_ids = [twin_id for _, twin_id in twins_with_other_ending(task_id)]
+        if twin_ids:
+            return task_id, draw.pick(twin_ids)
     raise AssertionError("there is always a next number")
 
 
