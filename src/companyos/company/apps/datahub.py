@@ -1,4 +1,8 @@
-"""The app DataHub: metrics, the register of business partners, the directory of people and the policies."""
+"""The app DataHub: metrics, the register of business partners, the directory of people and the policies.
+
+To read a record whose id the caller gave, a tool uses `world.find`, which refuses an unknown id. `world.get` is for ids that
+must exist. A tool with `steady=True` always answers; calls of the others can time out (see the dial `flaky`).
+"""
 
 from operator import attrgetter
 from typing import Annotated, Any
@@ -34,7 +38,10 @@ class Metric(Record, frozen=True):
 
 
 class Source(Record, frozen=True):
-    """The true value of a metric and how its refreshes go. Only a refresh reads it."""
+    """The true value of a metric and how its refreshes go. No actor can look it up: agents learn the value from a refresh.
+
+    `least` and `most` bound the outdated values that chaos puts into the metric.
+    """
 
     hidden = True
 
@@ -50,7 +57,7 @@ class Entry(Record, frozen=True):
 
     pattern = r"E-\d+"
     searched = ("name", "reference")
-    spread = "details"
+    spread = "details"  # the items of this dict are cited like fields; see `Record`
 
     kind: str
     name: str
@@ -74,12 +81,12 @@ class Policy(Record, frozen=True):
 
 
 class Draft(Record, frozen=True):
-    """The next version of the policy with the same id: its terms, if there will be one. No actor can look it up."""
+    """What is planned for the policy with the same id: a new version, if `terms` is not empty. No actor can look it up."""
 
     hidden = True
 
-    successor: str
-    terms: dict[str, int] = {}
+    successor: str  # the id of the new version
+    terms: dict[str, int] = {}  # its terms; empty if there will be no new version
 
 
 MetricName = Annotated[str, Meta(description="a metric's name, like compliance_score.acme"), Ref(Metric)]
@@ -99,7 +106,7 @@ def list_metrics(world: World, prefix: Annotated[str, Meta(max_length=40)] = "",
 def query_metric(world: World, metric_name: MetricName) -> dict[str, Any]:
     """Read a metric's value on file, when it was measured, and whether a refresh is under way."""
     metric = world.find(Metric, metric_name)
-    # The warehouse keeps a query log: which measurement was last read, and by whom.
+    # Some goals require that the actor has read the newest measurement (`ReadFresh` in families/kit/goals.py).
     world.set_read_mark(read_mark(world.actor, metric.id), metric.measured_at)
     return _reading(world, metric)
 
@@ -189,6 +196,7 @@ def get_entry(world: World, entry_id: EntryId) -> Entry:
 @app.tool(minutes=2, steady=True)
 def search_policies(world: World, query: Query = "", page: PageNumber = 1) -> dict[str, Any]:
     """Search policies and the changelog by words in title or text, ten a page; without words, list them all."""
+    # The changelog, which says what was renamed in forms and registers, is a `Policy` record, too.
     return paged(world.search(Policy, query), page, ("title", "status", "since"))
 
 
