@@ -21,7 +21,7 @@ class Counting(Peer):
 
     name = "Counting"
     module = "pytest"
-    includes = "one more"
+    step_includes = "one more"
     text = True
     scripts = ((1, 1, 1), (2, 2))
 

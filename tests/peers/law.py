@@ -21,7 +21,7 @@ def meets_the_contract(peer: Peer, told: Callable[[Any], object]) -> None:
     assert _play(peer, fork, rest, told) == whole[-len(rest) :], "a fork must continue as the original would"
     assert _play(peer, middle, rest, told) == whole[-len(rest) :], "a fork must not change the original"
     assert peer.live(0) is not peer.live(0)
-    assert peer.includes
+    assert peer.step_includes
     assert peer.release.split()[0]
 
 

@@ -37,13 +37,13 @@ class _Game(Peer):
 
 class Taxi(_Game):
     name = "Gymnasium Taxi"
-    includes = "a lookup in a transition table; Gymnasium's usual wrappers"
+    step_includes = "a lookup in a transition table; Gymnasium's usual wrappers"
     ids = ("Taxi-v4", "Taxi-v3")
 
 
 class CartPole(_Game):
     name = "Gymnasium CartPole"
-    includes = "an equation of motion; Gymnasium's usual wrappers"
+    step_includes = "an equation of motion; Gymnasium's usual wrappers"
     ids = ("CartPole-v1",)
 
 

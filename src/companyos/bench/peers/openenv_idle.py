@@ -34,7 +34,7 @@ class Idle(Environment[Action, Observation, State]):
 class IdleOpenEnv(Peer):
     name = "OpenEnv, idle"
     module = "openenv"
-    includes = "a counter and OpenEnv's observation; in process, without its server"
+    step_includes = "a counter and OpenEnv's observation; in process, without its server"
 
     def __init__(self) -> None:
         self.scripts = [[Action() for _ in range(STEPS)] for _ in range(EPISODES)]

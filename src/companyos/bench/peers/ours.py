@@ -15,7 +15,8 @@ EPISODES = 4 * len(SHORT_FAMILIES)  # twice all families for the expert, and twi
 class Ours(Peer):
     name = "CompanyOS"
     module = "companyos"
-    includes = f"a call checked, carried out, journaled, graded, hashed, observed; chaos {bench.CHAOS}, all families"
+    # "hashed": each step computes the digest of the company's state, which transcripts contain.
+    step_includes = f"a call checked, carried out, journaled, graded, hashed, observed; chaos {bench.CHAOS}, all families"
     seeded = True
 
     def __init__(self) -> None:
@@ -32,18 +33,23 @@ class Ours(Peer):
         """Do nothing: each task has its own environment."""
 
     def begin(self, env: CompanyEnv | None, number: int) -> CompanyEnv:
+        """Return a new environment for the episode with this number. `env` is None, because `open` makes none."""
         return bench.episode(number)
 
     def fork(self, env: CompanyEnv) -> CompanyEnv:
         return env.fork()
 
     def live(self, number: int) -> CompanyEnv:
-        return bench.running_episode(next(bench.FRESH_NUMBERS))  # a task whose start state no other episode shares
+        """Return a running episode of a task that was never played.
+
+        Its memory then includes the start state, which episodes of one task share. So `number`, which repeats, is ignored.
+        """
+        return bench.running_episode(next(bench.FRESH_NUMBERS))
 
 
 class OursWithText(Ours):
     name = "CompanyOS as text"
-    includes = "the same, and the observation rendered as text"
+    step_includes = "the same, and the observation rendered as text"
     text = True
 
     def stepper(self, env: CompanyEnv) -> Callable[[Any], str]:

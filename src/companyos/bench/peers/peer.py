@@ -13,7 +13,7 @@ class Peer(ABC):
 
     name: ClassVar[str]
     module: ClassVar[str]  # name of the imported module
-    includes: ClassVar[str]  # what a step includes
+    step_includes: ClassVar[str]  # what is done in a step, in words, for the table of results
     text: ClassVar[bool] = False  # whether replies are text; CompanyOS renders text only on request
     seeded: ClassVar[bool] = False  # whether `begin` takes any number as a seed, not only the numbers of `scripts`
     scripts: Sequence[Sequence[Any]]  # the actions of each whole episode
@@ -50,7 +50,10 @@ class Peer(ABC):
         return env
 
     def live(self, number: int) -> Any:
-        """Return a running episode for the measurement of memory. It shares only what the environment itself shares."""
+        """Return a running episode whose memory is measured. `number` tells the episodes of one measurement apart.
+
+        It shares with other episodes only what they share in normal use.
+        """
         return self.half(number)
 
 

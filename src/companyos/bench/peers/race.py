@@ -55,7 +55,7 @@ def main(rounds: int = 7, seconds: float = 0.3, as_json: bool = False) -> None:
     machine = f"Python {platform.python_version()}, {os.cpu_count()} cores"
     console = Console(quiet=as_json)
     console.print(_table(results, f"Processor time, median of {rounds} rounds (min–max); {machine}"))
-    lines = [f"A step of {side.name} ({side.release}): {side.includes}." for side in sides]
+    lines = [f"A step of {side.name} ({side.release}): {side.step_includes}." for side in sides]
     for line in (*lines, *skipped):
         console.print(line, highlight=False, markup=False)
     releases = sorted({side.release for side in sides})

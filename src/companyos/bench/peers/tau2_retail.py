@@ -18,7 +18,7 @@ TASKS = 12
 class Retail(Peer):
     name = "tau2 retail"
     module = "tau2"
-    includes = "a tool call carried out, its reply as JSON text; no user, and graded only after the episode"
+    step_includes = "a tool call carried out, its reply as JSON text; no user, and graded only after the episode"
     text = True
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ ROOMS, OBJECTS, QUEST = 5, 10, 8
 class TextWorldGames(Peer):
     name = "TextWorld"
     module = "textworld"
-    includes = f"a sentence parsed and carried out by a Z-machine, its reply as text; {ROOMS} rooms, {OBJECTS} objects"
+    step_includes = f"a sentence parsed and carried out by a Z-machine, its reply as text; {ROOMS} rooms, {OBJECTS} objects"
     text = True
     seeded = True
 
