@@ -95,9 +95,9 @@ def _estimate(rows: Iterable[Row], interval: Callable[[ClusteredRatio], tuple[fl
 
 def _wilson(ratio: ClusteredRatio) -> tuple[float, float]:
     value, variance = ratio.value, ratio.variance
-    # If all clusters have the same value, their variance says nothing, and each one counts as one draw.
-    draws = value * (1 - value) / variance if variance > _ROUNDING_ERROR else len(ratio.influences)
-    return wilson_interval(value, draws, ratio.quantile)
+    # If all clusters have the same value, their variance says nothing, and each one counts as one observation.
+    sample_size = value * (1 - value) / variance if variance > _ROUNDING_ERROR else len(ratio.influences)
+    return wilson_interval(value, sample_size, ratio.quantile)
 
 
 def _student(ratio: ClusteredRatio) -> tuple[float, float]:
