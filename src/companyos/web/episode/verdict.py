@@ -17,7 +17,7 @@ class CallLine(msgspec.Struct, frozen=True):
     """One call of the player or of the expert."""
 
     line: str
-    code: str
+    code: str  # of the reply
     ok: bool
     writes: bool
     shared: bool  # the player and the expert both made this call
@@ -39,7 +39,7 @@ class VerdictSummary(msgspec.Struct, frozen=True):
     parts: Sequence[tuple[str, float]]  # the return by reward term
     yours: Sequence[CallLine]
     experts: Sequence[CallLine]
-    code: str  # of the link that starts the same task
+    task_code: str  # the last part of the link /play/…, which starts the same task
     family: str
 
 
@@ -73,7 +73,7 @@ def summarize_verdict(env: CompanyEnv) -> VerdictSummary:
         parts=sorted(parts.items(), key=lambda part: -abs(part[1])),
         yours=_call_lines(env, env.turns, expert_lines),
         experts=_call_lines(env, expert, player_lines),
-        code=encode_task_link(task),
+        task_code=encode_task_link(task),
         family=task.family,
     )
 
@@ -83,7 +83,7 @@ def _ending_text(resolution: object, reason: object) -> str:
 
 
 def _call_lines(env: CompanyEnv, turns: Sequence[Turn], other_lines: set[str]) -> list[CallLine]:
-    """Return the calls of an episode as lines. `other_lines` are those of the player or the expert to compare with."""
+    """Return the calls of an episode as lines. `other_lines` are those of the episode that it is compared with."""
     lines = []
     for turn in turns:
         line, tool = write_line(turn.call), env.toolbox.find(turn.call)
