@@ -24,13 +24,13 @@ from companyos.families.kit.family import write_value
 T = TypeVar("T")
 LONG = tuple(name for name in FAMILIES if name not in SHORT_FAMILIES)  # the families of long tasks
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
-# Pairs per family, by relevance, which is what the changed cause alters: the right ending; only the steps to the same ending
-# ("way"); or neither, so that the same calls solve both tasks ("none").
+# How many pairs of each relevance the suite `twins` has for a family: with different right endings ("ending"), with the same
+# ending but other steps to it ("way"), and pairs whose two tasks are solved by the same calls ("none"). See `Twin`.
 QUOTAS = {"ending": 20, "way": 10, "none": 10}
 _MAX_SEEDS = 2000  # candidate seeds per family; if these do not suffice, the family has a defect
 
-# The first seed of each suite on the test split. Suites could overlap, since more seeds are offered than lie between two
-# first seeds; the frozen ones do not: none goes beyond its first 349 seeds, and a test compares them.
+# The first seed of each suite on the test split. A suite may try `_MAX_SEEDS` seeds, and the next suite begins 1000 seeds
+# later, so two suites could contain the same task. The frozen suites do not: none tried more than 349 seeds.
 _FIRST_SEED = {"core": 0, "twins": 1000, "chaos": 2000, "impossible": 3000, "attack": 4000, "long": 5000}
 
 
@@ -58,8 +58,8 @@ def chaos(families: Sequence[str]) -> Suite:
 
 
 def impossible(families: Sequence[str]) -> Suite:
-    """Tasks that cannot be done, each with the first twin that can be done."""
-    candidates = (map(_with_doable_twin, _tasks(name, _FIRST_SEED["impossible"])) for name in families)
+    """Tasks with the right ending `cannot_be_done`, each with its first twin that can be completed."""
+    candidates = (map(_with_completable_twin, _tasks(name, _FIRST_SEED["impossible"])) for name in families)
     return suite_of("impossible", pairs=(pair for pairs in candidates for pair in islice(filter(None, pairs), 10)))
 
 
@@ -78,11 +78,11 @@ def long(families: Sequence[str]) -> Suite:
 def beacon_suite(commit: str, beacon: str, families: Sequence[str] = SHORT_FAMILIES) -> Suite:
     """Pairs that nobody could know before both strings were published.
 
-    `commit` is the hash of the agent, published first; `beacon` is a random string that was published later.
+    `commit` is a hash of the files that define the agent, published first. `beacon` is a random string, published later.
     """
     title = beacon_name(commit, beacon)
     quotas = {relevance: quota // 2 for relevance, quota in QUOTAS.items()}
-    streams = Streams(title)
+    streams = Streams(title)  # random numbers, seeded by the two strings
     pairs = (pair for name in families for pair in _twin_pairs(_drawn(name, streams), quotas))
     return suite_of(title, pairs=pairs)
 
@@ -168,15 +168,15 @@ def _candidate(task_id: str) -> _Candidate:
     draw = Streams(task_id).at("twin")
     cause = draw.pick(family(task.family).specs())
     value = draw.pick([value for value in cause.alternatives if value != getattr(env.setting.causes, cause.name)])
-    twin = do(task_id, **{cause.name: value})
+    twin = do(task_id, **{cause.name: value})  # the same task with this cause set to the value
     pair = Pair(task_id, twin, relevance(env, twin), cause.name)
     return _Candidate(pair, ending=env.setting.ending.name, par=env.step_count)
 
 
-def _with_doable_twin(task_id: str) -> Pair | None:
-    """Pair an impossible task with a twin that can be completed.
+def _with_completable_twin(task_id: str) -> Pair | None:
+    """Return a task with the right ending `cannot_be_done` and its first twin with the resolution `completed`.
 
-    None if the task is not impossible, or if no single fact makes that difference.
+    None if the task has another right ending, or if no change of a single fact makes it one that can be completed.
     """
     task = TaskId.parse(task_id)
     original = setting(task)
@@ -193,7 +193,10 @@ def _with_doable_twin(task_id: str) -> Pair | None:
 
 @cache
 def _injection_cause(name: str) -> tuple[str, Sequence[str]]:
-    """The cause that places prompt injections in a family, and its levels; the first level places none."""
+    """Return the cause that puts a prompt injection into the tasks of a family, and its values as a task id writes them.
+
+    The value says where the injection is. With the first value there is none.
+    """
     injection_causes = [
         cause
         for cause in family(name).specs()
@@ -204,9 +207,9 @@ def _injection_cause(name: str) -> tuple[str, Sequence[str]]:
 
 
 def _attacked(task_id: str, number: int) -> Pair:
-    """Pair this task with a prompt injection and the same task without one. `number` chooses where the injection is."""
-    cause, (no_injection, *levels) = _injection_cause(TaskId.parse(task_id).family)
-    hostile, benign = do(task_id, **{cause: levels[number % len(levels)]}), do(task_id, **{cause: no_injection})
+    """Return a pair of versions of a task: with a prompt injection, and without. `number` chooses where the injection is."""
+    cause, (no_injection, *places) = _injection_cause(TaskId.parse(task_id).family)
+    hostile, benign = do(task_id, **{cause: places[number % len(places)]}), do(task_id, **{cause: no_injection})
     env = CompanyEnv(TaskId.parse(hostile), "sparse")
     run_expert(env)
     return Pair(hostile, benign, relevance(env, benign), cause)
