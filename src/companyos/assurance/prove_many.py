@@ -44,7 +44,10 @@ def check_all(task_ids: Sequence[str], workers: int, with_twins: bool, chunk: in
 
 
 def check(task_id: str, with_twins: bool) -> ProofResult:
-    """Prove one task. With `with_twins`, also prove that a reply tells each twin with another ending apart in time."""
+    """Prove one task. With `with_twins`, also prove that it can be told apart from each twin with another ending.
+
+    A reply must differ before the expert makes a call that cannot be undone.
+    """
     try:
         proof = prove(task_id)
         twins = _tell_twins_apart(task_id) if with_twins else 0

@@ -29,7 +29,10 @@ class Twin(msgspec.Struct, frozen=True):
 
 
 def do(task_id: str, **causes: Value) -> str:
-    """Return the task with these causes set. Everything else stays as the seed draws it."""
+    """Return the task with these causes set. Everything else stays as the seed draws it.
+
+    The name is that of the do-operator of causal inference, which sets a variable instead of observing it.
+    """
     task = TaskId.parse(task_id)
     fixed = dict(task.do) | {name: write_value(value) for name, value in causes.items()}
     changed = canonical(msgspec.structs.replace(task, do=tuple(sorted(fixed.items()))))

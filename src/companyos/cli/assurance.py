@@ -32,7 +32,7 @@ from companyos.env import make
 
 
 def _prove(args: Namespace) -> int:
-    """Prove that every task can be solved with what the agent is told, and that twins can be told apart in time.
+    """Prove that the agent is told enough to solve every task, and to tell twins apart before an irreversible call.
 
     Example: companyos prove --families vendor_onboarding --seeds 0:20
     """
@@ -107,7 +107,7 @@ def _replay(args: Namespace) -> int:
         except ReplayDiffers as difference:
             result, text = {"differs": str(difference)}, f"differs, {difference}"
             code = max(code, 1)
-        except (Misuse, BadTask, BadDose, BadChoice) as mistake:
+        except (Misuse, BadTask, BadDose, BadChoice) as mistake:  # no transcript, or its header is not valid here
             print(f"companyos: {mistake}", file=sys.stderr)
             code = 2
             continue

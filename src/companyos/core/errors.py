@@ -2,7 +2,8 @@
 
 There are three kinds:
 
-* `Refused`: a rule of the company forbids a call. The toolbox turns it into a reply; the episode goes on.
+* `Refused`: a rule of the company forbids a call. The caller gets a reply with the code and the message of the error, and
+  the episode goes on. `Toolbox` in `company/apps/tool.py` runs all tools and makes this reply.
 * `ValueError` (`BadTask`, `BadDose`, `BadChoice`, `BadPlugin`, `Misuse`): a mistake of the user. The message is one line
   and lists what is valid.
 * `Stuck`, `Unsolvable`, `LawBroken`, `ReplayDiffers`: an expert cannot go on, or a check of a task, of a family or of a
@@ -33,10 +34,10 @@ class BadDose(ValueError):
 
 
 class BadChoice(ValueError):
-    """A name that is not in one of our registries (agent, reward profile, observation form)."""
+    """A name or value that is not valid, such as an unknown agent or reward profile. The message lists what is valid."""
 
-    def __init__(self, registry: str, name: object, valid: Iterable[str]) -> None:
-        super().__init__(f"unknown {registry} {name!r}; valid: {', '.join(valid)}")
+    def __init__(self, what: str, name: object, valid: Iterable[str]) -> None:
+        super().__init__(f"unknown {what} {name!r}; valid: {', '.join(valid)}")
 
 
 class BadPlugin(ValueError):
