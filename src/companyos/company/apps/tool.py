@@ -111,7 +111,11 @@ class App:
         self.tools = list(tools)
 
     def tool(self, minutes: int = 1, writes: bool = False, steady: bool = False, ends: bool = False) -> Callable[[F], F]:
-        """Declare a function as a tool of this app. `minutes` is the simulated time that a call takes; see `Tool`."""
+        """Declare a function as a tool of this app.
+
+        `minutes` is the simulated time that a call takes. `writes` says that a call may change records, `steady` that it
+        always gets an answer, and `ends` that it may end the episode.
+        """
 
         def declare(function: F) -> F:
             tool = Tool(self.name, function, minutes=minutes, writes=writes, steady=steady, ends=ends)
