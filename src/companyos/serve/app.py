@@ -131,7 +131,7 @@ def _answer_errors(app: FastAPI, pages: Pages | None, metrics: Metrics) -> None:
     async def on_bug(request: Request, _: Exception) -> Response:
         """Answer a bug without details; the log has the traceback."""
         response = error_response(pages, request.scope, Bug())
-        response.headers["x-request-id"] = request_id_of(request.scope)  # Starlette sends this reply outside of the guard
+        response.headers["x-request-id"] = request_id_of(request.scope)  # Starlette sends this reply outside of `Guard`
         return response
 
     app.add_exception_handler(ServeError, on_error)

@@ -57,7 +57,7 @@ def serve(
             log_config=configuration(settings),
             http=Connection,
             ws=Socket,
-            access_log=False,  # the guard logs each request, with its id
+            access_log=False,  # `Guard` logs each request, with its id
             server_header=False,
             timeout_keep_alive=75,  # longer than clients and load balancers keep idle connections
             timeout_graceful_shutdown=10,

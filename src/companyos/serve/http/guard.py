@@ -210,7 +210,7 @@ def error_response(pages: Pages | None, scope: Scope, error: ServeError) -> Resp
 
 
 def request_id_of(scope: Scope) -> str:
-    """Return the id of a request, as the log has it. Empty if the guard has not seen the request."""
+    """Return the id of a request, as the log has it. Empty if `Guard` has not seen the request."""
     request_id: str = scope.get("state", {}).get("request_id", "")
     return request_id
 

@@ -42,7 +42,7 @@ class _Rpc(msgspec.Struct):
 
 
 class McpHttpEndpoint:
-    """FastMCP behind the guard. It loads slowly, so it is loaded at the first request."""
+    """FastMCP behind the middleware `Guard`. It loads slowly, so it is loaded at the first request."""
 
     def __init__(self, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         self._queue = queue
