@@ -113,7 +113,7 @@ _CHANGING_FIELDS = {"presence", "age_days", "measured_at", "pipeline", "value"} 
 
 
 def _outcome_put_back(context: ClosingContext) -> ClosingProgram:
-    """Fills an empty field of `OUTCOME_FIELDS` with a random record, and empties it again."""
+    """Fills an empty field that records an outcome, such as `duplicate_of`, with a random record, and empties it again."""
     empty = [field for field in OUTCOME_FIELDS if getattr(context.ticket, field) is None]
     if not empty:
         return None

@@ -10,7 +10,7 @@ from companyos.core.calls import Call
 from companyos.core.world import Record
 from companyos.families.kit import moves
 
-# The fields of a ticket that name another record if the ticket ends in a certain way, with the type of that record.
+# The fields of a ticket that record its outcome by naming another record, with the type of that record.
 OUTCOME_FIELDS: dict[str, type[Record]] = {"duplicate_of": Ticket, "escalated_to": Person, "waiting_on": Person}
 
 # -- writes ----------------------------------------------------------------------------------------------------------------
