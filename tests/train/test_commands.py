@@ -104,7 +104,10 @@ def test_decoding_options_are_written_into_the_results(folder: Path, tmp_path: P
     assert json.loads((tmp_path / "run" / "run.json").read_text())["options"] == {"temperature": "0.5", "repeats": "3"}
 
 
-def test_a_local_model_can_be_watched(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_local_model_can_be_watched(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")  # a narrow terminal cuts the title
     assert main(["watch", "vendor_onboarding-v4-validation-0-0", "--agent", f"local:{folder}", "--temperature", "0.5"]) == 0
     assert f"local:{folder} works vendor_onboarding-v4-validation-0-0" in capsys.readouterr().out.replace("\n", " ")
 

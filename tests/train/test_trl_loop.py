@@ -219,7 +219,7 @@ def test_an_impossible_plan_is_refused_in_one_line(model: Path, tmp_path: Path) 
 
 
 def test_a_missing_library_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Misuse, match=r'needs trl: pip install "companyos\[train\]"'):
+    with pytest.raises(Misuse, match=r'needs trl: pip install "\.\[train\]" in a checkout'):
         check_libraries(lambda name: None if name == "trl" else name)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(Misuse, match=r"unsloth needs it: pip install -e . -r requirements-unsloth.txt"):
