@@ -8,6 +8,7 @@ from companyos.company import Message, Mind, Person
 from companyos.company.people import answer_minute, away, inbox_counter, next_working_minute, post, seen_counter, stand_in
 from companyos.core.world import DAY, HOUR
 from companyos.env import CompanyEnv, make
+from companyos.families.kit.company import SEEDS_PER_COMPANY
 from tests.helpers import STEADY, at_work, letters, me, role, staged, task_id
 
 minutes = st.integers(0, 400 * DAY)
@@ -104,7 +105,7 @@ def test_messages_are_numbered_in_order() -> None:
 
 
 def test_every_company_has_at_least_12_people_with_a_mind_each() -> None:
-    for seed in range(50):
+    for seed in range(0, 20 * SEEDS_PER_COMPANY, SEEDS_PER_COMPANY):
         world = make(task_id(seed)).world
         people = list(world.all(Person))
         assert len(people) >= 12
@@ -112,9 +113,10 @@ def test_every_company_has_at_least_12_people_with_a_mind_each() -> None:
 
 
 def test_managers_delegates_and_roles_of_every_company_are_in_order() -> None:
-    for seed in range(50):
+    for seed in range(0, 20 * SEEDS_PER_COMPANY, SEEDS_PER_COMPANY):
         people = {someone.id: someone for someone in make(task_id(seed, "100")).world.all(Person)}
-        assert len({someone.role for someone in people.values()}) == len(people)
+        signing = [someone.role for someone in people.values() if someone.limit is not None]
+        assert len(set(signing)) == len(signing)
         assert [someone.role for someone in people.values() if someone.manager is None] == ["CEO"]
         for someone in people.values():
             above, steps = someone, 0

@@ -4,14 +4,14 @@ import pytest
 
 from companyos.core.errors import BadTask
 from companyos.core.task import SPLITS
-from companyos.data.splits import SIZES, size_of, task_at
+from companyos.data.splits import TASK_COUNTS, size_of, task_at
 from companyos.env import make
 from companyos.families import SHORT_FAMILIES
 
 
 def test_no_task_is_in_two_splits_or_twice_in_one() -> None:
     tasks = [str(task_at(split, index)) for split in SPLITS for index in range(size_of(split))]
-    assert len(tasks) == len(set(tasks)) == sum(SIZES.values())
+    assert len(tasks) == len(set(tasks)) == sum(TASK_COUNTS.values())
 
 
 def test_the_same_seed_is_another_morning_in_another_split() -> None:

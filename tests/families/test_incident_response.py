@@ -64,7 +64,7 @@ def value(env: CompanyEnv, figure: str) -> int:
 
 def asked(env: CompanyEnv, person: str) -> Comment:
     """Ask a person on the ticket and return the facts that they state."""
-    before = set(env.world.ids(Comment))
+    before = {comment.id for comment in env.world.all(Comment)}
     assert say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="Well?", to=role(env, person)).ok
     env.world.advance(4 * DAY)
     return next(c for c in env.world.all(Comment) if c.id not in before and c.author == role(env, person))

@@ -12,6 +12,7 @@ from companyos.core.calls import Call
 from companyos.core.world import stamp
 from companyos.env import CompanyEnv, make, run_expert
 from companyos.families.kit.case import Value
+from companyos.families.kit.company import SEEDS_PER_COMPANY
 from companyos.families.license_offers import AGREED, BULK, LARGE, NAMESAKE_OFFER, OFFERS, PLAIN
 from companyos.families.license_rules import FORM, LIMITS
 from tests.families.helpers import staged_by
@@ -228,7 +229,7 @@ def test_a_stale_use_is_not_signed_for() -> None:
 
 
 def test_elsewhere_the_same_form_is_signed_without_an_offer() -> None:
-    for seed in range(20):
+    for seed in range(0, 20 * SEEDS_PER_COMPANY, SEEDS_PER_COMPANY):
         env = make("vendor_onboarding", seed=seed, reward="sparse")
         for other in env.world.all(Ticket):
             if other.kind == FORM and other.status == "open":

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from companyos.data.splits import SIZES, task_at
+from companyos.data.splits import TASK_COUNTS, task_at
 from companyos.env import make
 from companyos.env.chat import SYSTEM
 from companyos.integrations.lists import replayed
@@ -63,7 +63,7 @@ def test_a_split_is_a_taskset_of_briefs() -> None:
     assert first.data.prompt == make(first.data.task_id).look().text
     assert first.data.system_prompt == SYSTEM
     assert taskset.bounded
-    assert SIZES["validation"] == 500
+    assert TASK_COUNTS["validation"] == 500
 
 
 def test_the_block_of_the_docs_evaluates_a_model(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from companyos.core.calls import BAD_ACTION, Call
 from companyos.core.errors import BadTask
 from companyos.core.task import TaskId
-from companyos.data.splits import SIZES
+from companyos.data.splits import TASK_COUNTS
 from companyos.env import make
 from companyos.env.line_syntax import write_line
 from companyos.families import FAMILIES
@@ -121,7 +121,7 @@ def test_the_seed_draws_the_task_and_every_task_is_of_the_split() -> None:
         assert len(set(drawn)) > 8
         for task in map(TaskId.parse, drawn):
             assert (task.split, task.doses) == ("validation", "25")
-            assert task.seed < SIZES["validation"]
+            assert task.seed < TASK_COUNTS["validation"]
             assert not family or task.family == family
 
 

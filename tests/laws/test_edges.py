@@ -12,6 +12,7 @@ import pytest
 from companyos.core.world.streams import Draw
 from companyos.env import CompanyEnv, make, run_expert
 from companyos.families import setting
+from companyos.families.kit import company
 from companyos.families.kit.family import _staged
 from tests.laws import NAMES, seeds
 
@@ -38,11 +39,13 @@ def at_the_edge(upper: bool) -> Iterator[None]:
 def _forget() -> None:
     setting.cache_clear()
     _staged.cache_clear()
+    company._recent.clear()
+    company._in_use.clear()
 
 
 def _staged_at(upper: bool, name: str, seed: int) -> CompanyEnv:
     with at_the_edge(upper):
-        return make(name, seed=seed, reward="sparse")
+        return make(name, seed=seed, reward="sparse", size="small")
 
 
 @pytest.mark.parametrize("upper", [False, True])

@@ -17,7 +17,7 @@ from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservatio
 
 from companyos.company import TOOLBOX
 from companyos.core.calls import Call
-from companyos.data.splits import SIZES
+from companyos.data.splits import TASK_COUNTS
 from companyos.env import make, run_expert, task_named
 from companyos.families import SHORT_FAMILIES
 from companyos.integrations.openenv.environment import CompanyEnvironment, CompanyTools
@@ -194,7 +194,7 @@ def test_the_server_gets_by_without_openenv() -> None:
 def test_tasks_are_found_by_number_on_a_fresh_environment_and_over_http() -> None:
     env = CompanyEnvironment()
     assert env.list_splits() == ["train", "validation", "test"]
-    assert [env.num_tasks(split) for split in env.list_splits()] == list(SIZES.values())
+    assert [env.num_tasks(split) for split in env.list_splits()] == list(TASK_COUNTS.values())
     round_of_all = 2 * len(SHORT_FAMILIES)
     some = env.get_task_range("test", round_of_all, round_of_all + len(SHORT_FAMILIES))
     assert [task["family"] for task in some] == list(SHORT_FAMILIES)
@@ -204,7 +204,7 @@ def test_tasks_are_found_by_number_on_a_fresh_environment_and_over_http() -> Non
         env.get_task("test", 1000)
     with AppClient() as api:
         assert api.get("/list_environments").json() == ["companyos"]
-        assert [split["name"] for split in api.get("/companyos/splits").json()] == list(SIZES)
+        assert [split["name"] for split in api.get("/companyos/splits").json()] == list(TASK_COUNTS)
         assert good(api.post("/companyos/num_tasks", {"split": "test"})) == {"num_tasks": 1000}
         assert good(api.post("/companyos/task", {"split": "test", "index": round_of_all + 2})) == {"task": some[2]}
         some_of = {"split": "test", "start": round_of_all, "stop": round_of_all + len(SHORT_FAMILIES)}

@@ -113,10 +113,8 @@ def differences(world: World, twin_world: World) -> set[tuple[str, str, str]]:
     if (world.now, world.digest_of_rest()) != (twin_world.now, twin_world.digest_of_rest()):
         differing.add(("World", "", "clock, agenda or counters"))
     for kind in world.kinds():
-        records = {record.id: record for record in world.all(kind)}
-        twin_records = {record.id: record for record in twin_world.all(kind)}
-        for record_id in records.keys() | twin_records.keys():
-            record, twin_record = records.get(record_id), twin_records.get(record_id)
+        for record_id in world.own(kind).keys() | twin_world.own(kind).keys():  # twins share the other records
+            record, twin_record = world.peek(kind, record_id), twin_world.peek(kind, record_id)
             if record != twin_record:
                 fields, twin_fields = _fields(record), _fields(twin_record)
                 names = fields.keys() | twin_fields.keys()

@@ -9,6 +9,7 @@ from companyos.cli.options import (
     DOSES_HELP,
     FAMILIES,
     JSON,
+    SIZE,
     SPLIT,
     Commands,
     count,
@@ -83,6 +84,7 @@ COMMANDS: Commands = {
         option("--seeds", type=seed_range, default=range(10), metavar="A:B", help="from A up to, not including, B"),
         option("--chaos", type=dose_list, default=[0.0], metavar="X,Y", help=DOSES_HELP),
         SPLIT,
+        SIZE,
         JSON,
     ),
 }

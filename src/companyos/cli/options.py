@@ -14,7 +14,7 @@ import msgspec
 from companyos.chaos import DIALS, PRESETS
 from companyos.core.episode import Transcript
 from companyos.core.errors import Misuse
-from companyos.core.task import SPLITS
+from companyos.core.task import SIZES, SPLITS
 from companyos.env import task_named
 from companyos.env.rewards import PROFILES, RENAMED, current_profile_name, old_name_notice
 from companyos.families import SHORT_FAMILIES, family
@@ -82,6 +82,7 @@ FAMILIES = option(
 )
 DOSES_HELP = "doses or presets, separated by commas; each: every dial alone, at 1"
 SPLIT = option("--split", default="train", choices=SPLITS, help="the split of the tasks")
+SIZE = option("--size", default=SIZES[0], choices=SIZES, help="the size of the company: 10,000, 140 or 16,000 records")
 JSON = option("--json", action="store_true", help="print one JSON object instead of text")
 WORKERS = option("--workers", type=count, default=2, help="number of processes")
 EPISODE = (
@@ -93,6 +94,7 @@ EPISODE = (
         help="with a family: the dose of trouble, 0 to 1, or a preset like monday, only_stale (default: 0)",
     ),
     option("--split", choices=SPLITS, help="with a family: the split of the task (default: train)"),
+    option("--size", choices=SIZES, help="with a family: the size of the company (default: office)"),
     option("--reward", type=reward_profile, choices=list(PROFILES), help="the reward profile (default: dense)"),
 )
 
@@ -109,12 +111,12 @@ def family_names(args: Namespace) -> list[str]:
 
 
 def task_ids(args: Namespace) -> Iterator[str]:
-    """Yield the ids of all tasks that `--families`, `--seeds`, `--chaos` and `--split` describe."""
+    """Yield the ids of all tasks that `--families`, `--seeds`, `--chaos`, `--split` and `--size` describe."""
     names = family_names(args)
     for name in names:
         for seed in args.seeds:
             for value in args.chaos:
-                yield str(task_named(name, seed, value, args.split))
+                yield str(task_named(name, seed, value, args.split, args.size))
 
 
 def read_transcript(path: Path) -> Transcript:

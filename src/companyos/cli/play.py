@@ -51,11 +51,11 @@ def _play(args: Namespace) -> int:
 
 def _episode(args: Namespace) -> CompanyEnv:
     """Return the episode that the arguments name, at its start."""
-    given = {name: value for name in ("seed", "chaos", "split") if (value := getattr(args, name)) is not None}
+    given = {name: value for name in ("seed", "chaos", "split", "size") if (value := getattr(args, name)) is not None}
     if "-" in args.task and given:
         options = " and ".join(f"--{name}" for name in given)
         raise Misuse(
-            f"a task id already contains seed, chaos and split; to use {options}, give a family instead of a task id"
+            f"a task id already contains seed, chaos, split and size; to use {options}, give a family instead of a task id"
         )
     return make(args.task, reward=args.reward or "dense", **given)
 

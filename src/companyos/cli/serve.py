@@ -79,7 +79,7 @@ def _mcp(args: Namespace) -> int:
     from companyos.serve.ops.settings import BadSetting
 
     try:
-        reset_fields = {name: getattr(args, name) for name in ("task", "seed", "chaos", "split", "reward")}
+        reset_fields = {name: getattr(args, name) for name in ("task", "seed", "chaos", "split", "size", "reward")}
         serve(args.session, _given(args, ("ledger", "mcp_episodes")), reset_fields)
     except BadSetting as mistake:
         raise Misuse(str(mistake)) from None

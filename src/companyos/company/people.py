@@ -95,9 +95,8 @@ def next_working_minute(person: Person, minute: int) -> int:
 
 def holder(world: World, role: str) -> Person:
     """Return the person who holds an office, that is, has this job title. Raises `Refused` if nobody has it."""
-    for person in world.all(Person):
-        if person.role == role:
-            return person
+    for person in world.select(Person, "made", role=role):
+        return person
     offices = ", ".join(sorted(person.role for person in world.all(Person) if person.limit is not None))
     raise Refused("unknown_role", f"nobody holds the office {role!r}; offices that sign: {offices}")
 

@@ -11,13 +11,14 @@ BENCHMARK_VERSION = 4  # raised whenever a golden digest changes; the changelog 
 # seed, a seed gives the same facts and troubles as in version 3, so that results of both versions can be compared.
 DRAWN_AS_VERSION = 3
 SPLITS = ("train", "validation", "test")
+SIZES = ("office", "small", "large")  # of the company; the first one is the default and is not written in a task id
 MAX_LENGTH = 120
 MAX_SEED = 10**12 - 1
 
-# For example `vendor_onboarding-v4-train-7-50`, or `vendor_onboarding-v4-train-7-f100s50-w3-cfo_away.1` with all parts.
+# For example `vendor_onboarding-v4-train-7-50`, or `…-7-f100s50-small-w3-cfo_away.1` with all parts.
 _TASK_ID = re.compile(
     r"(?P<family>[a-z]+(?:_[a-z]+)*)-v(?P<version>0|[1-9]\d*)-(?P<split>[a-z]+)-(?P<seed>0|[1-9]\d*)"
-    r"-(?P<doses>\d+|(?:[a-z]\d+)+)(?:-w(?P<weather>[1-9]\d*))?(?P<do>(?:-[a-z]+(?:_[a-z]+)*\.[a-z0-9_]+)*)",
+    r"-(?P<doses>\d+|(?:[a-z]\d+)+)(?:-(?P<size>small|large))?(?:-w(?P<weather>[1-9]\d*))?(?P<do>(?:-[a-z]+(?:_[a-z]+)*\.[a-z0-9_]+)*)",
     re.ASCII,
 )
 
@@ -26,6 +27,7 @@ class TaskId(msgspec.Struct, frozen=True):
     """`vendor_onboarding-v4-train-7-50-cfo_away.1`: family, version, split, seed, doses in percent, overridden causes.
 
     In `…-50-w3` the weather is 3: the facts are those of the seed, but the troubles are drawn from another stream.
+    In `…-50-small` the same case takes place in a small company.
     Each task has exactly one id: `str(TaskId.parse(text)) == text` for every text that parses.
     """
 
@@ -36,9 +38,11 @@ class TaskId(msgspec.Struct, frozen=True):
     do: tuple[tuple[str, str], ...] = ()  # the overridden causes: names and values, sorted by name
     version: int = BENCHMARK_VERSION
     weather: int = 0  # which draw of the troubles; 0 is the default
+    size: str = SIZES[0]  # of the company: how many records there are besides those of the case
 
     def __str__(self) -> str:
         text = f"{self.family}-v{self.version}-{self.split}-{self.seed}-{self.doses}"
+        text += f"-{self.size}" if self.size != SIZES[0] else ""
         text += f"-w{self.weather}" if self.weather else ""
         return text + "".join(f"-{cause}.{value}" for cause, value in self.do)
 
@@ -67,6 +71,7 @@ class TaskId(msgspec.Struct, frozen=True):
             do=do,
             version=int(match["version"]),
             weather=int(match["weather"] or 0),
+            size=match["size"] or SIZES[0],
         )
         if task.version != BENCHMARK_VERSION:
             raise BadTask(f"{text!r} is of benchmark version {task.version}; this is version {BENCHMARK_VERSION}")

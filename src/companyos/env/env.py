@@ -24,7 +24,7 @@ from companyos.core.calls import (
 )
 from companyos.core.episode import Footer, Header, Transcript, Turn
 from companyos.core.errors import BadChoice, BadTask
-from companyos.core.task import MAX_SEED, SPLITS, TaskId
+from companyos.core.task import MAX_SEED, SIZES, SPLITS, TaskId
 from companyos.core.world import Record, World, clock_text
 from companyos.env.chairs import hand_over
 from companyos.env.observations import Observation, Scene
@@ -458,6 +458,7 @@ def make(
     split: str = "train",
     progress: bool = False,
     actors: Iterable[str] = (),
+    size: str = "office",
 ) -> CompanyEnv:
     """Return an environment, by family and seed or by task id. `ValueError` lists what is valid.
 
@@ -465,18 +466,20 @@ def make(
     """
     if not isinstance(task, str):
         raise BadTask(f"a task is named by its id or its family; got {task!r}")
-    named = TaskId.parse(task) if "-" in task else task_named(task, seed, chaos, split)
+    named = TaskId.parse(task) if "-" in task else task_named(task, seed, chaos, split, size)
     return CompanyEnv(named, chosen_name(reward), progress, actors)
 
 
-def task_named(name: str, seed: int = 0, chaos: Chaos = 0.0, split: str = "train") -> TaskId:
-    """Return the id of a family's task with this seed and these doses."""
+def task_named(name: str, seed: int = 0, chaos: Chaos = 0.0, split: str = "train", size: str = "office") -> TaskId:
+    """Return the id of a family's task with this seed and these doses, in a company of this size."""
     family(name)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
         raise BadTask(f"a seed is a whole number from 0 to {MAX_SEED}; got {seed!r}")
     if split not in SPLITS:
         raise BadTask(f"unknown split {split!r}; valid: {', '.join(SPLITS)}")
-    return TaskId(name, split, seed, write_doses(doses_of(chaos)))
+    if size not in SIZES:
+        raise BadTask(f"unknown size {size!r}; valid: {', '.join(SIZES)}")
+    return TaskId(name, split, seed, write_doses(doses_of(chaos)), size=size)
 
 
 def run_expert(env: CompanyEnv, style: ExpertStyle | None = None) -> None:

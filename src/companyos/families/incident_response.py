@@ -241,7 +241,7 @@ def _add_tickets(
     symptom, old_symptom = draw.sample(("Customers are logged out", "Orders hang", "Pages stay blank", "Mails repeat"), 2)
     again = add_trouble_ticket(symptom, again_alarm.reference, draw_soon_after())
     decoy = add_trouble_ticket(old_symptom, f"ALM-{draw.between(1000, 9999)}", ticket.opened - 40 * DAY)
-    blocker = next(other for other in world.all(Ticket) if other.kind == "license_renewal")
+    blocker = world.select(Ticket, "made", kind="license_renewal")[0]
     world.put_at_start(replace(blocker, status="in_progress"))
     # If the alarms upstream belong to this incident, the ticket of the more distant service is the parent.
     farther, nearer = (root, middle) if entries["middle"].details["depends_on"] else (middle, root)

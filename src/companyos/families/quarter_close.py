@@ -26,6 +26,7 @@ from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
+from companyos.families.kit.ids import MORE_CASES, record_ids
 from companyos.families.kit.tickets import open_ticket
 from companyos.families.quarter_desk import SharedOffice, TicketJob, run_jobs
 from companyos.families.quarter_queue import (
@@ -130,7 +131,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     ticket = _add_ticket(company, draw, department)
     entry, model = _add_entries(company, draw, ticket, department)
     _set_unreconciled(world, entry.details["unreconciled_metric"], terms["tolerance"], causes)
-    blocker = next(other for other in world.all(Ticket) if other.kind == "license_renewal")
+    blocker = world.select(Ticket, "made", kind="license_renewal")[0]
     world.put_at_start(replace(blocker, status="in_progress"))
     # The records and people of the case: ids by role.
     roles = {
@@ -164,9 +165,9 @@ def _make_room(company: Backdrop) -> None:
     """Add firms and ids for more than one case. They differ from those of the backdrop and of `everyday`."""
     add_firms(company)
     draw = company.world.streams.at("room")
-    company.ticket_ids.extend(f"T-{number}" for number in draw.sample(range(1103, 9900, 11), 80))
-    company.entry_ids.extend(f"E-{number}" for number in draw.sample(range(1103, 9900, 11), 250))
-    company.policy_ids.extend(f"P-{number}" for number in draw.sample(range(1000, 9999), 150))
+    company.ticket_ids.extend(record_ids("T", draw, MORE_CASES, 80))
+    company.entry_ids.extend(record_ids("E", draw, MORE_CASES, 250))
+    company.policy_ids.extend(record_ids("P", draw, MORE_CASES, 150))
 
 
 def _add_ticket(company: Backdrop, draw: Draw, department: str) -> Ticket:

@@ -54,8 +54,10 @@ class CompanyOS(gymnasium.Env[str, Any]):
         split: str = "train",
         reward: str = "dense",
         render_mode: str | None = None,
+        size: str = "office",
     ) -> None:
         self._family, self._chaos, self._split, self._reward = family, chaos, split, reward
+        self._size = size
         self._task(0)  # raises for invalid arguments
         self._text = ""
         self.render_mode = render_mode
@@ -85,8 +87,8 @@ class CompanyOS(gymnasium.Env[str, Any]):
         """
         if self._family:
             seed = number // len(SHORT_FAMILIES)
-            return task_named(self._family, seed, self._chaos, self._split)
-        return task_at(self._split, number, self._chaos)
+            return task_named(self._family, seed, self._chaos, self._split, self._size)
+        return task_at(self._split, number, self._chaos, self._size)
 
     def _act(self, action: Any) -> Observation:
         return step_by_line(self.company, action)

@@ -5,15 +5,15 @@ from typing import Any
 
 from companyos.agents.routine import WAIT
 from companyos.chaos import Chaos
-from companyos.data.splits import CHAOS, SIZES, task_at
+from companyos.data.splits import CHAOS, TASK_COUNTS, task_at
 from companyos.env import CompanyEnv, make
 from companyos.evaluate.suites.suite import suite
 
 
 def tasks_of(name: str, chaos: Chaos = CHAOS) -> Iterator[str]:
     """Return the task ids of a split at a dose of chaos, or of a suite, which has its own doses."""
-    if name in SIZES:
-        return (str(task_at(name, number, chaos)) for number in range(SIZES[name]))
+    if name in TASK_COUNTS:
+        return (str(task_at(name, number, chaos)) for number in range(TASK_COUNTS[name]))
     return iter(suite(name).tasks)
 
 

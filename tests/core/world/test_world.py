@@ -88,10 +88,10 @@ def test_a_search_wants_every_word_in_the_id_or_a_searched_field_in_any_case() -
     world = new_world()
     red, blue = world.put_at_start(Cup("C-1", "Deep Red")), world.put_at_start(Cup("C-2", "Deep Blue"))
     world.put_at_start(Plate("C-3", "Deep Red"))
-    assert world.search(Cup, "deep") == world.search(Cup, "") == [red, blue]
-    assert world.search(Cup, "Red c-1") == [red]
-    assert world.search(Cup, "red blue") == []
-    assert world.search(Plate, "red") == []  # its colour is not searched
+    assert list(world.search(Cup, "deep")) == list(world.search(Cup, "")) == [red, blue]
+    assert list(world.search(Cup, "Red c-1")) == [red]
+    assert list(world.search(Cup, "red blue")) == []
+    assert list(world.search(Plate, "red")) == []  # its colour is not searched
 
 
 def test_a_search_uses_the_current_records_of_its_own_fork() -> None:
@@ -100,10 +100,10 @@ def test_a_search_uses_the_current_records_of_its_own_fork() -> None:
     assert world.search(Cup, "red")
     twin = world.fork()
     blue = twin.put(Cup("a", "blue"))
-    assert (world.search(Cup, "blue"), twin.search(Cup, "blue")) == ([], [blue])
-    assert (len(world.search(Cup, "red")), twin.search(Cup, "red")) == (1, [])
+    assert (list(world.search(Cup, "blue")), list(twin.search(Cup, "blue"))) == ([], [blue])
+    assert (len(world.search(Cup, "red")), list(twin.search(Cup, "red"))) == (1, [])
     green = world.put_at_start(Cup("a", "green"))
-    assert (world.search(Cup, "green"), twin.search(Cup, "green")) == ([green], [])
+    assert (list(world.search(Cup, "green")), list(twin.search(Cup, "green"))) == ([green], [])
 
 
 # -- the write gate ----------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def agree(world: World, model: Model) -> None:
     assert [world.counter(key) for key in "abcd"] == [model.counters.get(key, 0) for key in "abcd"]
     assert [(change.at, change.after.id) for change in world.journal] == model.writes
     for word in ("plain", "painted", "a"):
-        assert world.search(Cup, word) == [cup for cup in model.cups.values() if word in f"{cup.id} {cup.colour}"]
+        assert list(world.search(Cup, word)) == [cup for cup in model.cups.values() if word in f"{cup.id} {cup.colour}"]
     assert world.digest() == recomputed(world)
 
 

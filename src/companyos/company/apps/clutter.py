@@ -20,7 +20,6 @@ from companyos.company.apps.ticketdesk import (
     Ticket,
     TicketId,
     comment,
-    newest_first,
     with_field,
     write,
 )
@@ -42,8 +41,8 @@ _PREVIOUS_SYSTEM = f"previous system, read-only since {SWITCHED_OFF}"
 @ticketdesk.tool(minutes=4, steady=True)
 def search_archive(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
     """Search finished tickets only, by words in id, title, subject or reference, newest first, ten a page."""
-    finished = [ticket for ticket in world.search(Ticket, query) if ticket.status in FINISHED]
-    return paged(newest_first(finished), page, LIST_FIELDS)
+    finished = [ticket for ticket in world.search(Ticket, query, "newest") if ticket.status in FINISHED]
+    return paged(finished, page, LIST_FIELDS)
 
 
 @ticketdesk.tool(minutes=2)
@@ -77,7 +76,7 @@ def request_callback(world: World, ticket_id: TicketId) -> Comment:
 @ticketdesk.tool(minutes=15, steady=True)
 def export_report(world: World, desk: DeskName) -> dict[str, Any]:
     """Draw up how many tickets a desk has, by status and by priority."""
-    of_desk = [ticket for ticket in world.all(Ticket) if ticket.desk == desk]
+    of_desk = world.select(Ticket, "made", desk=desk)
     by_status = Counter(ticket.status for ticket in of_desk)
     by_priority = Counter(ticket.priority or "none" for ticket in of_desk)
     return {"desk": desk, "tickets": len(of_desk), "by_status": dict(by_status), "by_priority": dict(by_priority)}
@@ -90,7 +89,7 @@ def export_report(world: World, desk: DeskName) -> dict[str, Any]:
 def legacy_lookup(world: World, entry_id: EntryId) -> dict[str, Any]:
     """Read a register entry as the system before this one had it when it was switched off."""
     entry = world.find(Entry, entry_id)
-    other_ids = sorted(other.id for other in world.all(Entry) if other.kind == entry.kind and other.id != entry_id)
+    other_ids = [other.id for other in world.select(Entry, "id", kind=entry.kind) if other.id != entry_id]
     shown = view(entry) | {"from_system": _PREVIOUS_SYSTEM}
     if other_ids:
         # Old dates and figures are taken from another entry of the same kind, so they are plausible; the rest is unchanged.
@@ -117,7 +116,11 @@ def query_metric_v1(world: World, metric_name: MetricName) -> dict[str, Any]:
 @datahub.tool(minutes=3, steady=True)
 def list_dashboards(world: World, page: PageNumber = 1) -> dict[str, Any]:
     """List the dashboards and how many metrics each shows, ten a page."""
-    return page_of(_dashboards(world.ids(Metric)), page, lambda dashboards: [dict(items) for items in dashboards])
+    return page_of(
+        _dashboards(tuple(metric.id for metric in world.with_prefix(Metric, ""))),
+        page,
+        lambda dashboards: [dict(items) for items in dashboards],
+    )
 
 
 @lru_cache(maxsize=1024)

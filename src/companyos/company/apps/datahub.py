@@ -4,15 +4,14 @@ To read a record whose id the caller gave, a tool uses `world.find`, which refus
 must exist. A tool with `steady=True` always answers; calls of the others can time out (see the dial `flaky`).
 """
 
-from operator import attrgetter
 from typing import Annotated, Any
 
 from msgspec import Meta
 from msgspec.structs import replace
 
-from companyos.company.apps.tool import App, PageNumber, Ref, page_of, paged
+from companyos.company.apps.tool import App, PageNumber, Ref, paged
 from companyos.company.people import Person, PersonId, away, holder, post
-from companyos.core.world import DAY, Minute, Record, World, on, row, rows, stamp, view
+from companyos.core.world import DAY, Minute, Record, World, on, row, stamp, view
 
 app = App("datahub")
 
@@ -98,8 +97,7 @@ Query = Annotated[str, Meta(max_length=80, description="words or numbers that mu
 @app.tool(minutes=2, steady=True)
 def list_metrics(world: World, prefix: Annotated[str, Meta(max_length=40)] = "", page: PageNumber = 1) -> dict[str, Any]:
     """List metrics by name, ten a page, optionally those whose name begins with `prefix`."""
-    names = [name for name in world.ids(Metric) if name.startswith(prefix)] if prefix else world.ids(Metric)
-    return page_of(names, page, lambda shown: rows([world.get(Metric, name) for name in shown], ("title",)))
+    return paged(world.with_prefix(Metric, prefix), page, ("title",))
 
 
 @app.tool(minutes=2)
@@ -183,8 +181,7 @@ def search_people(world: World, query: Query, page: PageNumber = 1) -> dict[str,
 @app.tool(minutes=2, steady=True)
 def search_register(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
     """Search the register by id, name or reference, in the order of ids, ten a page."""
-    entries = sorted(world.search(Entry, query), key=attrgetter("id"))
-    return paged(entries, page, ("kind", "name", "reference", "status"))
+    return paged(world.search(Entry, query, "id"), page, ("kind", "name", "reference", "status"))
 
 
 @app.tool(minutes=2)

@@ -1,6 +1,6 @@
 """The app TicketDesk: tickets, comments, the inbox and the list of one's changes."""
 
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -143,12 +143,9 @@ def list_tickets(
     page: PageNumber = 1,
 ) -> dict[str, Any]:
     """List tickets, newest first, ten a page, optionally of one status or desk."""
-    tickets = world.latest(Ticket)
-    if status is not None:
-        tickets = [ticket for ticket in tickets if ticket.status == status]
-    if desk is not None:
-        tickets = [ticket for ticket in tickets if ticket.desk == desk]
-    return paged(tickets, page, LIST_FIELDS)
+    filters = {"status": status, "desk": desk}
+    chosen = {field: value for field, value in filters.items() if value is not None}
+    return paged(world.select(Ticket, "newest", **chosen), page, LIST_FIELDS)
 
 
 @app.tool(minutes=2, steady=True)
@@ -158,7 +155,7 @@ def search_tickets(
     page: PageNumber = 1,
 ) -> dict[str, Any]:
     """Search tickets by words in id, title, subject or reference, newest first, ten a page."""
-    return paged(newest_first(world.search(Ticket, query)), page, LIST_FIELDS)
+    return paged(world.search(Ticket, query, "newest"), page, LIST_FIELDS)
 
 
 @app.tool(minutes=2)
@@ -174,7 +171,7 @@ def get_ticket(world: World, ticket_id: TicketId) -> Ticket:
 def get_history(world: World, ticket_id: TicketId, page: PageNumber = 1) -> dict[str, Any]:
     """Read a ticket's comments and changes, newest first, ten a page."""
     world.find(Ticket, ticket_id)
-    events: list[_Event] = [(remark.at, remark, "") for remark in world.all(Comment) if remark.ticket_id == ticket_id]
+    events: list[_Event] = [(remark.at, remark, "") for remark in world.select(Comment, "made", ticket_id=ticket_id)]
     changes = [change for change in world.journal if change.after.id == ticket_id]
     events += [(change.at, change, field) for change in changes for field in change.names]
     events.reverse()  # so that of two in one minute the later comes first
@@ -274,10 +271,6 @@ def wait(
     return {"arrived": rows(inbox(world, me)[-unseen:], MESSAGE_FIELDS) if unseen else []}
 
 
-def newest_first(tickets: list[Ticket]) -> list[Ticket]:
-    return sorted(tickets, key=attrgetter("opened"), reverse=True)
-
-
 _Event = tuple[int, Comment | Change, str]  # minute; a comment, or a change and the field that it changed
 
 
@@ -360,7 +353,7 @@ def _check_person(world: World, ticket: Ticket, value: str) -> None:
 
 
 def _check_cost_center(world: World, ticket: Ticket, value: str) -> None:
-    if value and all(person.cost_center != value for person in world.all(Person)):
+    if value and not world.select(Person, "made", cost_center=value):
         raise Refused("bad_value", f"there is no cost centre {value!r}")
 
 

@@ -33,7 +33,7 @@ class _ProseMark:
 PROSE = _ProseMark()
 Prose = Annotated[str, Meta(max_length=600, description="free text"), PROSE]
 Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # integers that every JSON reader represents exactly
-PageNumber = Annotated[int, Meta(ge=1, le=99, description="which page of ten rows")]
+PageNumber = Annotated[int, Meta(ge=1, le=9999, description="which page of ten rows")]
 
 
 class Tool:

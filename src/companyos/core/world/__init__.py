@@ -2,7 +2,9 @@
 
 from companyos.core.world.clock import DAY, HOUR, Minute, clock_text, stamp
 from companyos.core.world.journal import Change
+from companyos.core.world.listing import Listing, Order
 from companyos.core.world.record import Record, row, rows, shown_fields, shown_value, view
+from companyos.core.world.shared import SharedTable
 from companyos.core.world.streams import Draw, Streams
 from companyos.core.world.world import World, on
 
@@ -11,8 +13,11 @@ __all__ = [
     "HOUR",
     "Change",
     "Draw",
+    "Listing",
     "Minute",
+    "Order",
     "Record",
+    "SharedTable",
     "Streams",
     "World",
     "clock_text",

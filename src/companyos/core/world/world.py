@@ -1,20 +1,22 @@
 """The state of a simulated company: all records, written only through `put`, with a journal, events and a digest."""
 
 from bisect import insort
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from companyos.core.errors import Refused
 from companyos.core.world.journal import Change
-from companyos.core.world.record import Record, fingerprint, fingerprint_of_name, same_search_text, search_text
+from companyos.core.world.listing import Listing, Order
+from companyos.core.world.record import Record, fingerprint_of_name
+from companyos.core.world.shared import NO_RECORDS, SharedTable
 from companyos.core.world.streams import Streams
+from companyos.core.world.table import Table
 
 R = TypeVar("R", bound=Record)
 Handler = Callable[["World", str], None]
 Appointment = tuple[int, int, str, str]  # a scheduled event: minute, serial number, kind, and the id of its record
 
 _HANDLERS: dict[str, Handler] = {}
-_MAX_SEARCHES = 128  # cached searches of one table, bounded because agents can search for anything
 _MASK_128 = (1 << 128) - 1  # keeps the lowest 128 bits of a number
 # What each minute of the clock, and each appointment made so far, adds to the sum behind the digest.
 _CLOCK = fingerprint_of_name("clock")
@@ -36,93 +38,11 @@ def on(kind: str) -> Callable[[Handler], Handler]:
     return register
 
 
-class Table:
-    """Records of one type by id, with cached fingerprints, search texts, search results and orders of the ids.
-
-    The caches are filled when they are first needed. Copies of a table share them, because the forks of a task ask for
-    almost the same things. A write that changes a search text drops the cached search results.
-    """
-
-    __slots__ = ("fingerprints", "latest", "matches", "order", "rows", "stale_texts", "texts")
-
-    def __init__(self) -> None:
-        self.rows: dict[str, Record] = {}
-        self.fingerprints: dict[str, int] | None = None
-        self.texts: dict[str, str] = {}
-        self.stale_texts: list[str] = []  # ids whose search text must be computed again
-        self.matches: dict[str, list[str]] = {}  # ids of the records that match a query
-        self.order: tuple[str, ...] = ()  # the ids, sorted; computed at first use
-        self.latest: tuple[str, ...] = ()  # the ids, newest record first; computed at first use
-
-    def copy(self) -> "Table":
-        clone = Table.__new__(Table)
-        clone.rows = self.rows.copy()
-        clone.fingerprints = None if self.fingerprints is None else self.fingerprints.copy()
-        clone.texts = self.texts  # shared, since it is replaced and never changed
-        clone.stale_texts = self.stale_texts.copy()
-        clone.matches = self.matches
-        clone.order = self.order
-        clone.latest = self.latest
-        return clone
-
-    def write(self, key: str, record: Record) -> int:
-        """Write a record and return by how much the sum of the fingerprints grows."""
-        before = self.rows.get(key)
-        self.rows[key] = record
-        if record.searched and (before is None or not same_search_text(before, record)):
-            self.stale_texts.append(key)
-            self.matches = {}  # a new dict, because copies of this table share the old one
-        fingerprints = self.fingerprints
-        if fingerprints is None:
-            return 0
-        new = fingerprint(record)
-        growth = new - fingerprints.get(key, 0)
-        fingerprints[key] = new
-        return growth
-
-    def compute_fingerprints(self) -> int:
-        """Compute the fingerprints if that was not done before, and return by how much their sum grows."""
-        if self.fingerprints is not None:
-            return 0
-        self.fingerprints = {key: fingerprint(record) for key, record in self.rows.items()}
-        return sum(self.fingerprints.values())
-
-    def index(self) -> dict[str, str]:
-        """Return the search texts by id, up to date."""
-        if self.stale_texts:
-            self.texts = self.texts | {key: search_text(self.rows[key]) for key in self.stale_texts}
-            self.stale_texts = []
-        return self.texts
-
-    def sorted_ids(self) -> tuple[str, ...]:
-        """Return the ids, sorted. Records are never removed, so the cached order is valid while the number is the same."""
-        if len(self.order) != len(self.rows):
-            self.order = tuple(sorted(self.rows))
-        return self.order
-
-    def latest_first(self) -> tuple[str, ...]:
-        """Return the ids, newest record first. Records of the same minute keep the order of the rows."""
-        if len(self.latest) != len(self.rows):
-            rows = self.rows
-            self.latest = tuple(sorted(rows, key=lambda key: getattr(rows[key], rows[key].dated), reverse=True))
-        return self.latest
-
-    def search(self, query: str) -> list[Record]:
-        """Return the records whose search text contains every word of the query."""
-        keys = self.matches.get(query)
-        if keys is None:
-            texts = self.index()
-            keys = list(texts)  # in the order of the rows
-            for word in query.lower().split():
-                keys = [key for key in keys if word in texts[key]]
-            if len(self.matches) >= _MAX_SEARCHES:
-                self.matches = {}
-            self.matches[query] = keys
-        return list(map(self.rows.__getitem__, keys))
-
-
 class World:
-    """Tables of frozen records that change only through `put`. Forks share a table until one side writes to it."""
+    """Tables of frozen records that change only through `put`. Forks share a table until one side writes to it.
+
+    Below the tables lie records that many worlds share: `shared` has them by type. A write never touches them.
+    """
 
     __slots__ = (
         "_agenda",
@@ -141,7 +61,13 @@ class World:
         "why",
     )  # fmt: skip
 
-    def __init__(self, streams: Streams, now: int, kinds: Iterable[type[Record]]) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        now: int,
+        kinds: Iterable[type[Record]],
+        shared: Mapping[type[Record], SharedTable] | None = None,
+    ) -> None:
         self.streams = streams
         self.now = now
         self.actor = ""  # the handle of the person who acts now, for the journal
@@ -149,7 +75,9 @@ class World:
         self.revision = 0  # grows with every write and read mark: milestones are evaluated only then
         self.seats: tuple[str, ...] = ()  # handles of the people whom agents play, sorted; all others are simulated
         self.journal: list[Change] = []
-        self._tables: dict[type[Record], Table] = {kind: Table() for kind in kinds}
+        self._tables: dict[type[Record], Table] = {
+            kind: Table(shared.get(kind, NO_RECORDS) if shared else NO_RECORDS) for kind in kinds
+        }
         self._owned = set(self._tables)  # tables that no other fork shares
         self._agenda: list[Appointment] = []
         self._serial = 0
@@ -161,38 +89,43 @@ class World:
 
     def get(self, kind: type[R], id: str) -> R:
         """Return a record that must exist. A KeyError is a bug of the caller."""
-        return self._tables[kind].rows[id]  # type: ignore[return-value]
+        table = self._tables[kind]
+        record = table.rows.get(id)
+        return table.shared.rows[id] if record is None else record  # type: ignore[return-value]
 
     def find(self, kind: type[R], id: str) -> R:
         """Return a record that an actor asked for. Raises `Refused` if it does not exist."""
-        record = self._tables[kind].rows.get(id)
+        record = self._tables[kind].get(id)
         if record is None:
             raise Refused("not_found", f"there is no {kind.__name__.lower()} {id!r}")
         return record  # type: ignore[return-value]
 
     def peek(self, kind: type[R], id: str) -> R | None:
         """Return a record, or None if it does not exist."""
-        return self._tables[kind].rows.get(id)  # type: ignore[return-value]
+        return self._tables[kind].get(id)  # type: ignore[return-value]
 
     def all(self, kind: type[R]) -> Iterable[R]:
-        """Return all records of a type, in the order in which they were made."""
-        return self._tables[kind].rows.values()  # type: ignore[return-value]
+        """Return all records of a type, in the order in which they were made. Tools use `select`, which is faster."""
+        return self._tables[kind].all()  # type: ignore[return-value]
 
-    def ids(self, kind: type[Record]) -> tuple[str, ...]:
-        """Return all ids of a type, sorted."""
-        return self._tables[kind].sorted_ids()
+    def own(self, kind: type[R]) -> Mapping[str, R]:
+        """Return the records of a type, by id, that this world does not share with other worlds of its company."""
+        return self._tables[kind].rows  # type: ignore[return-value]
 
-    def latest(self, kind: type[R]) -> list[R]:
-        """Return all records of a type, newest first. The type must name its `dated` field."""
-        table = self._tables[kind]
-        return list(map(table.rows.__getitem__, table.latest_first()))  # type: ignore[arg-type]
+    def select(self, kind: type[R], order: Order, /, **equal: Any) -> Listing[R]:
+        """Return the records of a type whose fields have these values, in order."""
+        return self._tables[kind].select(order, **equal)
 
-    def search(self, kind: type[R], query: str) -> list[R]:
-        """Return the records whose searched fields contain every word of the query."""
-        return self._tables[kind].search(query)  # type: ignore[return-value]
+    def search(self, kind: type[R], query: str, order: Order = "made") -> Listing[R]:
+        """Return the records whose searched fields contain every word of the query, in order."""
+        return self._tables[kind].search(order, query)
+
+    def with_prefix(self, kind: type[R], prefix: str) -> Listing[R]:
+        """Return the records whose id begins with this text, by id."""
+        return self._tables[kind].with_prefix(prefix)
 
     def count(self, kind: type[Record]) -> int:
-        return len(self._tables[kind].rows)
+        return len(self._tables[kind])
 
     def kinds(self) -> Iterable[type[Record]]:
         return self._tables
@@ -200,8 +133,11 @@ class World:
     def lookup(self, id: str, type_name: str = "") -> Record | None:
         """Return the record with this id if actors may see it, else None. `type_name`: only a record of this type."""
         for kind, table in self._tables.items():
-            if id in table.rows and not kind.hidden and (not type_name or type_name == kind.__name__):
-                return table.rows[id]
+            if kind.hidden or (type_name and type_name != kind.__name__):
+                continue
+            record = table.get(id)
+            if record is not None:
+                return record
         return None
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -215,7 +151,7 @@ class World:
         """Write a record and journal it. The only way to write; writing an equal record does nothing."""
         kind, key = type(record), record.id
         table = self._tables[kind] if kind in self._owned else self._own(kind)
-        before = table.rows.get(key)
+        before = table.get(key)
         if before == record:
             return record
         self._sum += table.write(key, record)

@@ -3,6 +3,7 @@
 The word "company" stands here for a `Backdrop`.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from companyos.company import Entry, Metric, Mind, Person, Policy, Source, Ticket
 from companyos.company.apps.ticketdesk import Status
 from companyos.core.world import DAY, Draw, Streams, World, stamp
-from companyos.families.kit.names import FIRM_NAMES, FIRST_NAMES, LAST_NAMES, LEGAL_FORMS, TRADES, pool
+from companyos.families.kit.names import FIRM_NAMES, FIRST_NAMES, LAST_NAMES, LEGAL_FORMS, pool
 
 DEPARTMENTS = ("Marketing", "Operations", "Research")
 # Every family has a policy "desk rules" with this text.
@@ -42,6 +43,7 @@ class Backdrop(msgspec.Struct, frozen=True):
     ticket_ids: list[str]
     entry_ids: list[str]
     policy_ids: list[str]
+    free_trades: Mapping[str, Sequence[str]] = {}  # by first word of a firm's name: second words that no firm has yet
 
 
 def add_person(
@@ -67,9 +69,10 @@ def add_person(
         handle = f"@{name[0]}.{name[1]}".lower()
         if world.peek(Person, handle) is None:
             break
-    centers = {person.department: person.cost_center for person in world.all(Person)}
-    while (center := f"CC-{draw.between(100, 999)}") in centers.values():
-        pass
+    colleagues = world.select(Person, "made", department=department)
+    center = colleagues[0].cost_center if colleagues else f"CC-{draw.between(100, 999)}"
+    while not colleagues and world.select(Person, "made", cost_center=center):
+        center = f"CC-{draw.between(100, 999)}"
     company.staff[job_title] = handle
     world.put_at_start(Mind(handle, pace=draw.between(12, 149)))
     return world.put_at_start(
@@ -82,7 +85,7 @@ def add_person(
             manager=company.staff[manager],
             limit=signing_limit,
             delegate=company.staff[delegate] if delegate else None,
-            cost_center=centers.get(department, center),
+            cost_center=center,
         )
     )
 
@@ -97,28 +100,30 @@ def tell(world: World, person_id: str, ticket_id: str, knows: dict[str, str], af
     world.put_at_start(msgspec.structs.replace(mind, knows=mind.knows | {ticket_id: knows}, after=waits))
 
 
-_FIRST_FIRMS = 16  # the number of firms in every company
+_FIRST_FIRMS = 16  # the number of firms that a task has for its cases
+CASE_TAX_NUMBERS, COMPANY_TAX_NUMBERS = range(10_001, 100_000, 2), range(10_000, 100_000, 2)
 
 
-def draw_firms(streams: Streams, split: str) -> list[Firm]:
-    """Return the firms that every company has."""
+def draw_firms(streams: Streams, split: str, free_trades: Mapping[str, Sequence[str]]) -> list[Firm]:
+    """Return firms for the cases of a task. `free_trades` has the second words that their names may have, by first word."""
     draw = streams.at("firms")
-    return _with_namesakes(draw, draw.sample(pool(FIRM_NAMES, split), _FIRST_FIRMS))
+    return _with_namesakes(draw, draw.sample(pool(FIRM_NAMES, split), _FIRST_FIRMS), free_trades)
 
 
 def add_firms(company: Backdrop) -> None:
     """Add the remaining firms of the name list, for tasks that consist of several cases."""
     streams, names = company.world.streams, pool(FIRM_NAMES, company.split)
     used = streams.at("firms").sample(names, _FIRST_FIRMS)  # the same draw as in `draw_firms`, so the same names
-    company.firms.extend(_with_namesakes(streams.at("more firms"), [name for name in names if name not in used]))
+    others = [name for name in names if name not in used]
+    company.firms.extend(_with_namesakes(streams.at("more firms"), others, company.free_trades))
 
 
-def _with_namesakes(draw: Draw, names: list[str]) -> list[Firm]:
+def _with_namesakes(draw: Draw, names: list[str], free_trades: Mapping[str, Sequence[str]]) -> list[Firm]:
     """Return a firm for each name, such as `Alder Cloud Ltd` with the namesake `Alder Cloud Inc` for `Alder`."""
-    tax_numbers = [f"TAX-{number}" for number in draw.sample(range(10_000, 99_999), 2 * len(names))]
+    tax_numbers = [f"TAX-{number}" for number in draw.sample(CASE_TAX_NUMBERS, 2 * len(names))]
     firms = []
     for i, name in enumerate(names):
-        stem = f"{name} {draw.pick(TRADES)}"
+        stem = f"{name} {draw.pick(free_trades[name])}"
         form, namesake_form = draw.sample(LEGAL_FORMS, 2)
         firms.append(
             Firm(

@@ -34,7 +34,7 @@ def records_named(world: World, ticket_id: str, name: str) -> list[str]:
         return [request.id for request in of_ticket if not form or request.type == form]
     if name.startswith(ANSWER):
         author = name[len(ANSWER) :]
-        return [comment.id for comment in world.all(Comment) if (comment.author, comment.ticket_id) == (author, ticket_id)]
+        return [comment.id for comment in world.select(Comment, "made", author=author, ticket_id=ticket_id)]
     return [name]
 
 

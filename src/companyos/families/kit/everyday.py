@@ -13,6 +13,7 @@ from companyos.company.people import SEASON
 from companyos.core.world import DAY, HOUR, World
 from companyos.families.kit.backdrop import one_line
 from companyos.families.kit.case import Case, Trouble
+from companyos.families.kit.ids import EVERYDAY, record_ids
 
 
 class EverydayTroubles(Struct, frozen=True):
@@ -47,11 +48,11 @@ def stage(world: World, case: Case) -> Case:
     """Add the records that everyday troubles can affect, still harmless. Return the case with their roles."""
     draw = world.streams.at("everyday")
     me, ticket, policy_id = world.get(Person, case.actor), world.get(Ticket, case.ticket_id), case.roles["policy"]
-    neighbour = next(person.id for person in world.all(Person) if person.desk == me.desk and person.id != me.id)
-    ticket_number, entry_number = draw.sample(range(1105, 9900, 11), 2)  # numbers that the backdrop does not use
+    neighbour = next(person.id for person in world.select(Person, "made", desk=me.desk) if person.id != me.id)
+    [ticket_id], [entry_id] = (record_ids(prefix, draw, EVERYDAY, 1) for prefix in "TE")
     bystander = replace(
         ticket,
-        id=f"T-{ticket_number}",
+        id=ticket_id,
         title="Stationery for the desk",
         kind="supplies",
         subject="Stationery",
@@ -63,11 +64,11 @@ def stage(world: World, case: Case) -> Case:
         opened=ticket.opened - 9 * DAY,
     )
     model = case.roles.get("model") or _unrelated_entry(world, case)  # a copy would take its contradicting values from here
-    copy = Entry(f"E-{entry_number}", "furniture", "Desk lamp", f"REF-{draw.between(1000, 9999)}", "in use", {})
+    copy = Entry(entry_id, "furniture", "Desk lamp", f"REF-{draw.between(1000, 9999)}", "in use", {})
     thanks = "Thank you for looking into it."
     remark = Comment(f"C-{world.count_up('comment')}", ticket.id, ticket.requester, ticket.opened, None, thanks, {})
     since = (world.now // DAY - draw.between(100, 300)) * DAY
-    rules_id, changelog_id, successor_id = (f"P-{number}" for number in draw.sample(range(100, 1000), 3))
+    rules_id, changelog_id, successor_id = record_ids("P", draw, EVERYDAY, 3)
     rules = Policy(rules_id, "Records: versions, copies, names", "in force", since, one_line(VERSIONS), {})
     changelog = Policy(changelog_id, "Changelog of forms and registers", "in force", since, CHANGELOG, {})
     for record in (bystander, copy, remark, rules, changelog, Season(SEASON), Draft(policy_id, successor_id)):
@@ -91,4 +92,4 @@ def stage(world: World, case: Case) -> Case:
 def _unrelated_entry(world: World, case: Case) -> str:
     """Return an entry of the same kind as the case's own entry, but without a role in the case."""
     kind = world.get(Entry, case.roles["entry"]).kind
-    return next(entry.id for entry in world.all(Entry) if entry.kind == kind and entry.id not in case.roles.values())
+    return next(entry.id for entry in world.select(Entry, "made", kind=kind) if entry.id not in case.roles.values())

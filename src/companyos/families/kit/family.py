@@ -15,8 +15,9 @@ from companyos.core.task import TaskId
 from companyos.core.world import Record, Streams, World
 from companyos.families.kit import everyday
 from companyos.families.kit.backdrop import Backdrop
-from companyos.families.kit.builder import build_company
+from companyos.families.kit.builder import prepare_company
 from companyos.families.kit.case import Case, Cause, Fact, Trouble, Value
+from companyos.families.kit.company import SharedCompany, company_of
 from companyos.families.kit.goals import CalledFor, Goal, Milestone, Signature, add_up
 
 
@@ -187,7 +188,8 @@ class Family(msgspec.Struct, frozen=True, eq=False):
         """Build the start state of a task: the company, the case in it, the troubles, and the right ending."""
         doses, natural = read_doses(task.doses), _causes_of_seed(self, task.key, task.weather_key, task.doses)
         causes = msgspec.structs.replace(natural, **self.read_causes(dict(task.do)))
-        untroubled, case = _staged(self, task.key, task.split, self.without_troubles(causes))
+        company = company_of(task.split, task.seed, task.size)
+        untroubled, case = _staged(self, task.key, company, self.without_troubles(causes))
         world, weather = untroubled.fork(), Streams(task.weather_key)  # the weather is the source of randomness for troubles
         self.disturb(world, case, causes, weather)
         world.settle()
@@ -251,12 +253,12 @@ def _causes_of_seed(family: Family, key: str, weather_key: str, doses: str) -> A
 
 
 @lru_cache(maxsize=64)
-def _staged(family: Family, key: str, split: str, facts: Any) -> tuple[World, Case]:
+def _staged(family: Family, key: str, company: SharedCompany, facts: Any) -> tuple[World, Case]:
     """Stage a case from its facts, without troubles. The result serves all doses, and all twins that differ in troubles."""
     streams = Streams(key)
-    company = build_company(streams, split, family.actor, family.hire)
-    world = company.world
-    case = everyday.stage(world, family.stage(company, streams, facts))
+    backdrop = prepare_company(company, streams, family.actor, family.hire)
+    world = backdrop.world
+    case = everyday.stage(world, family.stage(backdrop, streams, facts))
     world.settle()
     return world, case
 

@@ -26,6 +26,7 @@ TRADES = words("""
     Analytics Catering Cloud Couriers Design Facilities Labs Logistics Media Print Security Staffing Systems Travel
 """)
 LEGAL_FORMS = ("Ltd", "GmbH", "Inc", "SA")
+TOWNS = words("Bergen Cork Graz Lille Porto Turku")
 
 
 def pool(names: list[str], split: str) -> list[str]:

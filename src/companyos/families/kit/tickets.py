@@ -63,5 +63,5 @@ def add_decoy_and_blocker(
 
 def start_blocker(company: Backdrop, kind: str) -> Ticket:
     """Set the first ticket of this kind to be in progress, so that it can block another, and return it."""
-    blocker = next(ticket for ticket in company.world.all(Ticket) if ticket.kind == kind)
+    blocker = company.world.select(Ticket, "made", kind=kind)[0]
     return company.world.put_at_start(replace(blocker, status="in_progress"))

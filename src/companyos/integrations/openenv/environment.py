@@ -21,7 +21,7 @@ from openenv.core.env_server.types import Action, EnvironmentMetadata, Observati
 
 from companyos.company import TOOLBOX, Toolbox
 from companyos.core.calls import Call
-from companyos.data.splits import SIZES, size_of
+from companyos.data.splits import TASK_COUNTS, size_of
 from companyos.env import CompanyEnv
 from companyos.env import observations as observe
 from companyos.integrations.openenv.models import CompanyAction, CompanyObservation, CompanyState
@@ -60,12 +60,13 @@ class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
         chaos: float | str | dict[str, float] | None = None,
         reward: str | None = None,
         split: str | None = None,
+        size: str | None = None,
         index: int | None = None,
         progress: bool | None = None,
         **unknown: Any,
     ) -> CompanyObservation:
-        """Begin a task: by task id; by family, seed, chaos and split; or by split and index."""
-        task_fields = {"task": task, "seed": seed, "chaos": chaos, "split": split, "index": index}
+        """Begin a task: by task id; by family, seed, chaos, split and size; or by split and index."""
+        task_fields = {"task": task, "seed": seed, "chaos": chaos, "split": split, "size": size, "index": index}
         body = read_reset({**task_fields, "reward": reward, "progress": progress, **unknown})
         self._env, self._episode_id = episode(body, self._may_show_progress), episode_id
         self._last = self._env.reset()
@@ -104,7 +105,7 @@ class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
     # -- tasks -----------------------------------------------------------------------------------------------------
 
     def list_splits(self) -> list[str]:
-        return list(SIZES)
+        return list(TASK_COUNTS)
 
     def num_tasks(self, split: str) -> int:
         return size_of(split)

@@ -33,6 +33,7 @@ class ResetBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: Annotated[int, Meta(ge=0, le=MAX_SEED)] | UnsetType = UNSET
     chaos: float | Name | dict[Name, float] | UnsetType = UNSET
     split: Name | UnsetType = UNSET
+    size: Annotated[Name, Meta(description="of the company: office (the default), small or large")] | UnsetType = UNSET
     index: (
         Annotated[int, Meta(ge=0, le=MAX_SEED, description="the number of a task in its split, instead of task and seed")]
         | UnsetType

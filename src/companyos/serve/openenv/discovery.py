@@ -8,7 +8,7 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 
 from companyos.core.errors import BadTask
-from companyos.data.splits import SIZES, size_of
+from companyos.data.splits import TASK_COUNTS, size_of
 from companyos.serve import errors
 from companyos.serve.errors import InvalidTask
 from companyos.serve.http.describe import Operation
@@ -87,7 +87,7 @@ class Discovery:
             add(f"{dialect.prefix}/mcp", self.mcp, _RPC_ERRORS, Any, takes_session=True)
         add("/tools/health", _fixed_reply({"status": "healthy"}, "Return `healthy` while the process answers."))
         add("/list_environments", _fixed_reply([NAME], "The names of the environments: there is one."), reply_type="array")
-        splits = [{"name": name, "type": name} for name in SIZES]
+        splits = [{"name": name, "type": name} for name in TASK_COUNTS]
         add(f"/{NAME}/splits", _fixed_reply(splits, "The splits of the tasks."), reply_type="array")
         for path, answer, body in (
             ("tasks", self.tasks, SplitBody),
@@ -115,7 +115,7 @@ class Discovery:
 
     async def num_tasks(self, request: Request) -> Response:
         """Return how many tasks a split has."""
-        return json_response({"num_tasks": SIZES[_existing_split(_read_split(await body_of(request)).split)]})
+        return json_response({"num_tasks": TASK_COUNTS[_existing_split(_read_split(await body_of(request)).split)]})
 
     async def task(self, request: Request) -> Response:
         """Return one task of a split, by its number."""
@@ -128,7 +128,7 @@ class Discovery:
     async def task_range(self, request: Request) -> Response:
         """Return the tasks `start` to `stop` of a split, as a Python slice."""
         body = _read_range(await body_of(request))
-        chosen = range(SIZES[_existing_split(body.split)])[body.start : body.stop]
+        chosen = range(TASK_COUNTS[_existing_split(body.split)])[body.start : body.stop]
         return json_response({"tasks": [task_spec(body.split, index) for index in chosen]})
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from companyos.core.errors import BadChoice, BadDose, BadTask
-from companyos.core.task import SPLITS, TaskId
+from companyos.core.task import SIZES, SPLITS, TaskId
 from companyos.data.splits import CHAOS, task_at
 from companyos.env import CompanyEnv, task_named
 from companyos.env.rewards import chosen_name, profile
@@ -95,12 +95,12 @@ def read_reset(given: Mapping[str, Any]) -> ResetBody:
 
 def _task(body: ResetBody) -> TaskId:
     """Return the task that a reset asks for: by index and split, by family, or by task id."""
-    fields = {name: getattr(body, name) for name in ("task", "seed", "chaos", "split", "index")}
+    fields = {name: getattr(body, name) for name in ("task", "seed", "chaos", "split", "size", "index")}
     given = {name: value for name, value in fields.items() if value is not msgspec.UNSET}
     if "index" in given:
         message = "`{}` cannot be given with an index; the index and the split determine it"
-        _refuse_other_fields(given, ("index", "split", "chaos"), message)
-        return task_at(given.get("split", SPLITS[0]), given["index"], given.get("chaos", CHAOS))
+        _refuse_other_fields(given, ("index", "split", "chaos", "size"), message)
+        return task_at(given.get("split", SPLITS[0]), given["index"], given.get("chaos", CHAOS), given.get("size", SIZES[0]))
     name = given.pop("task", DEFAULT_FAMILY)
     if not _is_task_id(name):
         return task_named(name, **given)
