@@ -5,16 +5,16 @@ expert by making calls. Facts that cost more are asked later, and only if the de
 """
 
 from collections.abc import Callable, Generator, Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from msgspec import Struct
 
-from companyos.rules.book import Rulebook, key_of
+from companyos.rules.book import Rulebook
 from companyos.rules.conditions import AnyOf, Applies, Condition, Conditions, Value, compare, operand_name
 from companyos.rules.cost import Costs
 from companyos.rules.pieces import (
-    NO_CHECK, NOBODY, Amends, AnyPiece, Before, Check, Computed, Counted, DayMeant, Definition, Despite, Evidence, Instead,
-    Ladder, Level, Limit, Order, Otherwise, Papers, RateTable, Scale, Second, Signer, Strictest, Then, Unless, VersionDay,
+    NO_CHECK, NOBODY, Amends, Before, Check, Computed, Counted, DayMeant, Definition, Despite, Evidence, Instead,
+    Ladder, Level, Limit, Order, Otherwise, Papers, Piece, RateTable, Scale, Second, Signer, Strictest, Then, Unless, VersionDay,
     WhichFigure,
 )  # fmt: skip
 
@@ -38,7 +38,7 @@ class Ruling(Struct, frozen=True):
     then: Then
     cites: tuple[str, ...]
     signers: tuple[str, ...]  # offices, in the order in which they sign
-    used: tuple[AnyPiece, ...]  # the pieces that the result depends on
+    used: tuple[Piece, ...]  # the pieces that the result depends on
 
     @property
     def ending(self) -> tuple[object, ...]:
@@ -47,6 +47,7 @@ class Ruling(Struct, frozen=True):
 
 
 T = TypeVar("T")
+P = TypeVar("P", bound=Piece)
 Inquiry = Generator[Question, Value, T]
 
 
@@ -73,7 +74,7 @@ class _Decider:
         self.book = book
         self.costs = Costs(book, costs)
         self.answers: dict[Question, Value] = {}
-        self.used: dict[AnyPiece, None] = {}  # an ordered set
+        self.used: dict[Piece, None] = {}  # an ordered set
 
     def decide(self) -> Inquiry[Ruling]:
         for name in (yield from self.order()):
@@ -90,20 +91,19 @@ class _Decider:
 
     # -- pieces --------------------------------------------------------------------------------------------------------
 
-    def use(self, piece: AnyPiece) -> None:
+    def use(self, piece: Piece) -> None:
         self.used[piece] = None
 
     def rely_on_all(self, kind: Counted) -> None:
         """Note that the result depends on there being no further pieces of a kind."""
         self.use(self.book.complete(kind))
 
-    def in_force(self, piece: T) -> Inquiry[T]:
+    def in_force(self, piece: P) -> Inquiry[P]:
         """Return the piece, or the one that replaces it."""
-        assert isinstance(piece, AnyPiece)
         amendment = self.book.amendment(piece)
         self.rely_on_all("amendment")
         if amendment is not None and (yield from self.amended(amendment)):
-            return amendment.piece  # type: ignore[return-value]  # it has the same key, so it is of the same type
+            return cast(P, amendment.piece)  # it has the same key, so it is of the same type
         self.use(piece)
         return piece
 
@@ -225,26 +225,32 @@ class _Decider:
         if version is not None:
             self.use(version)
             edition = int((yield from self.ask("edition", limit.limit, version.day)))
-        book = Rulebook(self.book.editions[edition - 1]) if edition else self.book
+        if edition > 0:
+            return (yield from self.figure_in(Rulebook(self.book.editions[edition - 1]), limit, self.as_it_is))
+        self.rely_on_all("special_figure")
+        return (yield from self.figure_in(self.book, limit, self.in_force))
+
+    def figure_in(self, book: Rulebook, limit: Limit, version: "Callable[[Piece], Inquiry[Piece]]") -> Inquiry[int]:
+        """Return the number of a limit in a book. `version` returns the version of a piece that counts."""
         fitting = []
         for base in book.all(Instead):
             if base.limit == limit.limit:
-                special = (yield from self.in_force(base)) if edition == 0 else base
-                self.use(special)
+                special = cast(Instead, (yield from version(base)))
                 if (yield from self.all_hold(special.when)):
                     fitting.append(special)
-        if edition == 0:
-            self.rely_on_all("special_figure")
         if not fitting:
-            found = book.get(Limit, limit.limit)
-            found = (yield from self.in_force(found)) if edition == 0 else found
-            self.use(found)
-            return found.number
+            return cast(Limit, (yield from version(book.get(Limit, limit.limit)))).number
         if len(fitting) == 1:
             return fitting[0].number
         which = self.book.get(WhichFigure, limit.limit)
         self.use(which)
         return chosen(which, fitting)
+
+    def as_it_is(self, piece: Piece) -> Inquiry[Piece]:
+        """Return the piece. No amendment replaces a piece of an older version."""
+        self.use(piece)
+        return piece
+        yield  # this makes it a generator, as `in_force` is
 
     # -- signatures ----------------------------------------------------------------------------------------------------
 
@@ -281,6 +287,3 @@ def chosen(which: WhichFigure, fitting: list[Instead]) -> int:
         return max(fitting, key=lambda special: len(special.when)).number
     numbers = [special.number for special in fitting]
     return max(numbers) if which.by == "higher" else min(numbers)
-
-
-__all__ = ["Inquiry", "Question", "Ruling", "answered", "decide", "key_of"]

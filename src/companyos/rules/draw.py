@@ -121,17 +121,18 @@ def draw_variants(design: Design, streams: Streams, split: str) -> dict[str, str
 
 
 def _avoid_pairs(design: Design, variants: dict[str, str], allowed: Pair | None = None) -> None:
-    """Replace the variants that complete a held-out pair. The slots of the allowed pair keep theirs."""
+    """Replace variants until no held-out pair is complete except the allowed one, whose slots keep their variants."""
     fixed = dict(allowed or ())
-    for _ in design.held_out_pairs:
-        for pair in design.held_out_pairs:
-            if pair != allowed and _has(variants, pair):
-                name = next(name for name, _ in reversed(pair) if name not in fixed)
-                variants[name] = next(
-                    variant
-                    for variant in design.slot(name).known
-                    if not any(_has({**variants, name: variant}, other) for other in design.held_out_pairs if other != allowed)
-                )
+    for pair in design.held_out_pairs:
+        if pair != allowed and _has(variants, pair):
+            name = next(name for name, _ in reversed(pair) if name not in fixed)
+            others = [other for other in design.held_out_pairs if other != allowed and name in dict(other)]
+            fitting = (
+                variant
+                for variant in design.slot(name).known
+                if not any(_has({**variants, name: variant}, other) for other in others)
+            )
+            variants[name] = next(fitting)
 
 
 def _has(variants: Variants, pair: Pair) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from msgspec import Struct
 
 from companyos.rules.book import Rulebook
-from companyos.rules.conditions import Conditions
+from companyos.rules.conditions import Condition, Conditions
 from companyos.rules.conditions_grammar import conditions_node
 from companyos.rules.grammar import Choice, Node, Number, Series, Template, Voice, Word, Wording
 from companyos.rules.pieces import PIECES, Amendable, AnyPiece, Complete, Piece, Row, Then
@@ -42,6 +42,13 @@ class Language:
         """Return a sentence that says a piece. Raises `ValueError` if a word is missing."""
         text = self._structs[type(piece)].say(piece, voice)
         return f"{text[0].upper()}{text[1:]}."
+
+    def can_say(self, piece: Piece) -> bool:
+        """Return whether there are words for all of a piece."""
+        return self._structs[type(piece)].can_say(piece)
+
+    def can_say_condition(self, condition: Condition) -> bool:
+        return self._conditions.can_say((condition,))
 
     def meanings(self, sentence: str) -> list[AnyPiece]:
         """Return all pieces that a sentence can mean. A good sentence of a rulebook has one."""

@@ -7,7 +7,7 @@ handles personal data`; a phrase for a thing is a noun, such as `the amount`.
 from collections.abc import Mapping
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from companyos.rules.conditions import Value
 
@@ -74,7 +74,7 @@ class Vocabulary(Struct, frozen=True, kw_only=True, dict=True):
     scales: Names = {}  # without an article, as in `severity`
     levels: Names = {}  # of scales and tables, as in `level 1`
     ways: Names = {}  # clauses that say how a fact is worked out, as in `withdrawn transfers do not count`
-    topics: Names = {"terms": ("the terms in these rules", "what these rules mean by their terms")}
+    topics: Names = field(default_factory=lambda: {"terms": ("the terms in these rules", "the words that these rules define")})
     papers: Phrases = ()  # titles of papers that do not name the topic
 
     def names(self, kind: str) -> Names:
