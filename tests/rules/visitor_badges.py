@@ -133,7 +133,8 @@ SLOTS = (
     }, held_out=("backwards",)),
     Slot("order_change", {
         "no": None,
-        "contractors": Before("score", "passport", (CONTRACTOR,)),
+        "contractor": (CONTRACTOR,),
+        "host": (Applies("host"),),
         "strictest": Strictest(("escalated", "cannot_be_done", "declined", "duplicate", "on_hold")),
     }),
     Slot("passport_then", {
@@ -158,7 +159,7 @@ SLOTS = (
     Slot("special_scores", {"one": ("lab",), "two": ("lab", "contractor")}),
     Slot("which_score", {"higher": "higher", "lower": "lower"}),
     Slot("score_version", {"opened": "opened", "visit": "visit_on"}),
-    Slot("risk_needs", {"lab": (LAB,), "stay": (Applies("stay"),)}),
+    Slot("risk_needs", {"lab": (LAB,), "short_enough": (Applies("stay", holds=False),)}),
     Slot("brief_means", {"at_most": "at_most", "below": "below"}),
     Slot("second", {"no": None, "minor": (Holds("minor"),), "long": (Holds("days", "above", 2), LAB)}),
     Slot("signer", {"ladder": "ladder", "fixed": "fixed"}),
@@ -200,12 +201,15 @@ def build(parts: Parts, streams: Streams) -> Rulebook:
     pieces += [Unless("passport", parts("passport_unless"))] if parts("passport_unless") else []
     pieces += [Despite("passport", parts("passport_despite"))] if _lost(parts) else []
     pieces += [Unless("stay", parts("stay_unless"))] if parts("stay_unless") else []
-    pieces += [parts("order_change")] if parts("order_change") else []
+    change = parts("order_change")
+    if change:
+        earlier, later = sorted(("passport", "score"), key=parts("order").index)
+        pieces.append(change if isinstance(change, Strictest) else Before(later, earlier, change))
     special = {"lab": Instead("least_score", least + 20, (LAB,)), "contractor": Instead("least_score", least, (CONTRACTOR,))}
     pieces += [special[name] for name in parts("special_scores")]
     pieces += [WhichFigure("least_score", parts("which_score"))] if len(parts("special_scores")) > 1 else []
     ladder = Ladder("badge_form", ("Desk Lead", "Site Manager"))
-    longer = (Holds("brief_visit", "is", False), Holds("days", "at_most", 5))
+    longer = (Holds("brief_visit", "is", False), Holds("days", "at_most", 3))
     signers = (Signer("badge_form", "Desk Lead", (BRIEF,)), Signer("badge_form", "Site Manager", longer))
     pieces += [ladder] if parts("signer") == "ladder" else signers
     pieces += [Second("badge_form", "HR Lead", parts("second"))] if parts("second") else []

@@ -61,6 +61,9 @@ class Comparing:
         ]
         self._number = Number()
 
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, Holds)
+
     def can_say(self, value: Any) -> bool:
         if not isinstance(value, Holds) or value.fact not in self._facts:
             return False
@@ -124,6 +127,9 @@ class Alternatives:
     def __init__(self, comparing: Comparing) -> None:
         self._tests = Series(comparing, " or ", " or ")
 
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, AnyOf)
+
     def can_say(self, value: Any) -> bool:
         return isinstance(value, AnyOf) and len(value.tests) > 1 and self._tests.can_say(value.tests)
 
@@ -138,7 +144,19 @@ class Alternatives:
 
 
 class AllOf(Series):
-    """Several conditions, joined by `and`. Alternatives come last."""
+    """Several conditions, joined by `and`. Alternatives come last.
+
+    Keeps what it has read of the present text, because many wordings begin alike: `if {when}`.
+    """
+
+    _text = ""
+
+    def read(self, text: str, at: int) -> Parses:
+        if text != self._text:
+            self._text, self._parses = text, dict[int, list[tuple[Any, int]]]()
+        if at not in self._parses:
+            self._parses[at] = list(super().read(text, at))
+        return iter(self._parses[at])
 
     def can_say(self, value: Any) -> bool:
         return super().can_say(value) and not any(isinstance(one, AnyOf) for one in value[:-1])
@@ -148,12 +166,5 @@ def conditions_node(vocabulary: Vocabulary) -> Node:
     """Return the grammar of all conditions of a vocabulary."""
     comparing = Comparing(vocabulary)
     check = Word("check", vocabulary.checks)
-    applies = Choice([Template(Applies, wording, lambda name, joiner: check) for wording in APPLIES])
-    return AllOf(_Sorted([comparing, Alternatives(comparing), applies]), " and ", " and ")
-
-
-class _Sorted(Choice):
-    """The rule for one condition: there is one for each type."""
-
-    def say(self, value: Any, voice: Voice) -> str:
-        return next(node for node in self.nodes if node.can_say(value)).say(value, voice)
+    applies = [Template(Applies, wording, lambda name, joiner: check) for wording in APPLIES]
+    return AllOf(Choice([comparing, Alternatives(comparing), *applies]), " and ", " and ")

@@ -26,8 +26,13 @@ class Node(Protocol):
     """A rule of the grammar."""
 
     def say(self, value: Any, voice: Voice) -> str: ...
-    def can_say(self, value: Any) -> bool: ...
     def read(self, text: str, at: int) -> Parses: ...
+
+    def fits(self, value: Any) -> bool:
+        """Return whether this rule is the right one for a value. It does not look inside the value."""
+
+    def can_say(self, value: Any) -> bool:
+        """Return whether there are words for all of a value."""
 
 
 class Word:
@@ -38,8 +43,10 @@ class Word:
         self.names = names
         self._known = [(phrase, name) for name, phrases in names.items() for phrase in phrases]
 
-    def can_say(self, value: Any) -> bool:
+    def fits(self, value: Any) -> bool:
         return value in self.names
+
+    can_say = fits
 
     def say(self, value: Any, voice: Voice) -> str:
         return voice.name(self.kind, value, self.names[value])
@@ -56,8 +63,10 @@ class Number:
     def __init__(self, least: int = 0) -> None:
         self.least = least
 
-    def can_say(self, value: Any) -> bool:
+    def fits(self, value: Any) -> bool:
         return type(value) is int and value >= self.least
+
+    can_say = fits
 
     def say(self, value: Any, voice: Voice) -> str:
         return str(value)
@@ -76,8 +85,11 @@ class Series:
     def __init__(self, item: Node, between: str, last: str) -> None:
         self.item, self.between, self.last = item, between, last
 
+    def fits(self, value: Any) -> bool:
+        return len(value) > 0
+
     def can_say(self, value: Any) -> bool:
-        return len(value) > 0 and all(self.item.can_say(one) for one in value)
+        return self.fits(value) and all(self.item.can_say(one) for one in value)
 
     def say(self, value: Any, voice: Voice) -> str:
         *first, final = [self.item.say(one, voice) for one in value]
@@ -113,28 +125,37 @@ class Template:
         self.kind, self.wording = kind, wording
         self.parts = split_slots(wording.text)
         self._nodes = {name: node_of(name, joiner) for name, joiner in self.parts if name}
-        self._literals = [text for name, text in self.parts if not name]
         said = {*self._nodes, *wording.fixed}
-        infos = msgspec.structs.fields(kind)
-        self._unsaid = {info.name: info.default for info in infos if info.name not in said}
+        unsaid = [(info.name, info.default) for info in msgspec.structs.fields(kind) if info.name not in said]
+        self._expected = [*wording.fixed.items(), *unsaid]  # the values of all fields without a slot
 
-    def can_say(self, value: Any) -> bool:
+    @property
+    def beginning(self) -> str:
+        """The text before the first slot."""
+        name, text = self.parts[0]
+        return "" if name else text
+
+    def fits(self, value: Any) -> bool:
         if type(value) is not self.kind:
             return False
-        return (
-            all(getattr(value, name) == fixed for name, fixed in self.wording.fixed.items())
-            and all(getattr(value, name) == default for name, default in self._unsaid.items())
-            and all(node.can_say(getattr(value, name)) for name, node in self._nodes.items())
-        )
+        for name, expected in self._expected:
+            if getattr(value, name) != expected:
+                return False
+        for name, node in self._nodes.items():
+            if not node.fits(getattr(value, name)):
+                return False
+        return True
+
+    def can_say(self, value: Any) -> bool:
+        return self.fits(value) and all(node.can_say(getattr(value, name)) for name, node in self._nodes.items())
 
     def say(self, value: Any, voice: Voice) -> str:
         parts = (self._nodes[name].say(getattr(value, name), voice) if name else text for name, text in self.parts)
         return "".join(parts)
 
     def read(self, text: str, at: int) -> Parses:
-        if all(literal in text for literal in self._literals):  # a quick test that rejects most templates
-            for fields, end in self._read_from(text, at, 0):
-                yield self.kind(**self.wording.fixed, **fields), end
+        for fields, end in self._read_from(text, at, 0):
+            yield self.kind(**self.wording.fixed, **fields), end
 
     def _read_from(self, text: str, at: int, position: int) -> Iterator[tuple[dict[str, Any], int]]:
         if position == len(self.parts):
@@ -155,20 +176,36 @@ class Choice:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
+        # Most wordings begin with a literal. A look at it rules out nearly all of them when parsing.
+        beginnings = [(node.beginning if isinstance(node, Template) else "", node) for node in nodes]
+        self._long: dict[str, list[Node]] = {}
+        for beginning, node in beginnings:
+            if len(beginning) >= _LETTERS:
+                self._long.setdefault(beginning[:_LETTERS], []).append(node)
+        self._short = [(beginning, node) for beginning, node in beginnings if len(beginning) < _LETTERS]
+
+    def fits(self, value: Any) -> bool:
+        return True  # `say` raises if none of its rules fits
 
     def can_say(self, value: Any) -> bool:
         return any(node.can_say(value) for node in self.nodes)
 
     def say(self, value: Any, voice: Voice) -> str:
-        able = [node for node in self.nodes if node.can_say(value)]
-        if not able:
+        fitting = [node for node in self.nodes if node.fits(value)]
+        if not fitting:
             raise ValueError(f"there are no words for {value!r}")
-        templates = [node for node in able if isinstance(node, Template)]
-        return (voice.template(templates) if templates else able[0]).say(value, voice)
+        templates = [node for node in fitting if isinstance(node, Template)]
+        return (voice.template(templates) if templates else fitting[0]).say(value, voice)
 
     def read(self, text: str, at: int) -> Parses:
-        for node in self.nodes:
+        for node in self._long.get(text[at : at + _LETTERS], ()):
             yield from node.read(text, at)
+        for beginning, node in self._short:
+            if text.startswith(beginning, at):
+                yield from node.read(text, at)
+
+
+_LETTERS = 8
 
 
 def split_slots(text: str) -> list[tuple[str, str]]:

@@ -35,12 +35,15 @@ class Language:
         for kind in (Then, Row, *(one for one in PIECES if one in get_args(Amendable)), *PIECES):
             if kind not in self._structs:
                 self._structs[kind] = Choice([self._template(kind, wording) for wording in WORDINGS[kind]])
-        self._pieces = Choice([self._structs[kind] for kind in PIECES])
+        self._pieces = Choice([template for kind in PIECES for template in self._structs[kind].nodes])
         self._read: dict[str, AnyPiece | None] = {}
 
     def render(self, piece: Piece, voice: Voice) -> str:
         """Return a sentence that says a piece. Raises `ValueError` if a word is missing."""
-        text = self._structs[type(piece)].say(piece, voice)
+        try:
+            text = self._structs[type(piece)].say(piece, voice)
+        except KeyError as missing:
+            raise ValueError(f"there is no word for {missing} in {piece!r}") from None
         return f"{text[0].upper()}{text[1:]}."
 
     def can_say(self, piece: Piece) -> bool:
@@ -101,7 +104,7 @@ class Language:
         if hint is Then:
             return self._structs[Then]
         if field == "piece":
-            return Choice([self._structs[one] for one in get_args(Amendable)])
+            return Choice([template for one in get_args(Amendable) for template in self._structs[one].nodes])
         if get_origin(hint) is tuple:
             item = get_args(hint)[0]
             node = self._structs[Row] if item is Row else self._word(item)

@@ -15,7 +15,7 @@ from companyos.rules.pieces import (
     Ladder, Level, Limit, Order, Otherwise, Papers, Piece, RateTable, Scale, Second, SeeAlso, Signer, Strictest, Unless,
     VersionDay, WhichFigure,
 )  # fmt: skip
-from companyos.rules.voices import Writer
+from companyos.rules.voices import Author
 
 MAX_WORDS = 120
 DocumentKind = Literal["policy", "amendment", "memo", "answer"]
@@ -85,7 +85,8 @@ class _Editor:
     """Writes pieces into documents."""
 
     def __init__(self, language: Language, streams: Streams, plan: Plan, new_words: bool) -> None:
-        self.language, self.streams, self.plan, self.new_words = language, streams, plan, new_words
+        self.language, self.streams, self.plan = language, streams, plan
+        self.author = Author(streams, new_words)
         papers = language.vocabulary.papers
         self.memo_title = streams.at("layout", "memo").pick(papers) if papers else "Other rules"
 
@@ -119,7 +120,7 @@ class _Editor:
 
     def check_title(self, check: str) -> str:
         names = self.language.vocabulary.checks
-        return self.writer("", "handbook").name("check", check, names[check]) if check in names else "evidence"
+        return self.author.name("check", check, names[check]) if check in names else "evidence"
 
     def register(self, kind: DocumentKind, title: str) -> Register:
         if kind == "memo":
@@ -129,10 +130,7 @@ class _Editor:
         return registers[kind]
 
     def say(self, piece: AnyPiece, key: str, register: Register) -> str:
-        return self.language.render(piece, self.writer(key, register))
-
-    def writer(self, key: str, register: Register) -> Writer:
-        return Writer(self.streams, key, register, self.new_words)
+        return self.language.render(piece, self.author.voice(key, register))
 
 
 def split_by_words(document: Document) -> list[Document]:

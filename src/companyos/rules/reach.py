@@ -8,7 +8,9 @@ from companyos.core.world.streams import Streams
 from companyos.rules.book import Rulebook
 from companyos.rules.conditions import Value
 from companyos.rules.decide import Question, answered, decide
-from companyos.rules.pieces import NO_CHECK, Amends, Before, Check, Despite, Instead, Piece, Second, Strictest, Unless
+from companyos.rules.pieces import (
+    NO_CHECK, Amends, AnyPiece, Before, Check, Despite, Instead, Papers, Piece, Second, Strictest, Unless,
+)  # fmt: skip
 
 REMOVABLE = (Unless, Despite, Instead, Second, Before, Strictest, Amends)  # a book without one of them is complete, too
 
@@ -38,7 +40,7 @@ def explore(book: Rulebook, domains: Mapping[str, Sequence[Value]], samples: int
     streams = Streams("reach")
     checks = {NO_CHECK, *(check.check for check in book.all(Check))}
     decided: set[str] = set()
-    idle = {piece: book.without(piece) for piece in book.pieces if isinstance(piece, REMOVABLE)}
+    idle = {piece: _misread(book, piece) for piece in book.pieces if isinstance(piece, REMOVABLE)}
     backwards = Rulebook(book.pieces[::-1], book.editions)
     for case in range(samples):
         facts = DrawnFacts(book, domains, streams, case)
@@ -53,3 +55,11 @@ def explore(book: Rulebook, domains: Mapping[str, Sequence[Value]], samples: int
         if not idle and decided == checks:
             break
     return Reach(decided, list(idle), [])
+
+
+def _misread(book: Rulebook, piece: AnyPiece) -> Rulebook:
+    """Return the book of somebody who overlooks a piece, or who believes an amendment that does not count."""
+    papers = book.find(Papers)
+    if isinstance(piece, Amends) and papers is not None and papers.by == "older":
+        return book.without(papers).with_pieces([Papers("later")])
+    return book.without(piece)

@@ -140,21 +140,31 @@ def _circles(book: Rulebook) -> Iterator[Flaw]:
     needs: dict[str, set[str]] = {}
     for piece in book.pieces:
         target = piece.piece if isinstance(piece, Amends) else piece
-        for field, prefix in ((("check", "check:"),) if isinstance(target, Check | Unless | Despite) else (
-            (("term", ""),) if isinstance(target, Definition) else (("limit", ""),) if isinstance(target, Instead) else
-            (("scale", ""),) if isinstance(target, Level) else (("name", ""),) if isinstance(target, DayMeant) else ()
-        )):  # fmt: skip
-            name = prefix + getattr(target, field)
+        name = _decided_name(target)
+        if name:
             needs.setdefault(name, set()).update(names_in(conditions_of(target)))
             needs[name] |= {target.day} if isinstance(target, DayMeant) else set()
     for start in needs:
-        seen: set[str] = set()
-        todo = list(needs[start])
-        while todo:
-            name = todo.pop()
-            if name not in seen:
-                seen.add(name)
-                todo += needs.get(name, ())
-        if start in seen:
+        if start in _reachable(start, needs):
             piece = book.definition(start) or book.find(Check, start.removeprefix("check:"))
             yield Flaw(f"{start.removeprefix('check:')} depends on itself", piece)
+
+
+def _decided_name(piece: Piece) -> str:
+    """Return the name whose value depends on the conditions of a piece, or an empty text."""
+    if isinstance(piece, Check | Unless | Despite):
+        return f"check:{piece.check}"
+    fields = {Definition: "term", Instead: "limit", Level: "scale", DayMeant: "name"}
+    return str(getattr(piece, fields[type(piece)])) if type(piece) in fields else ""
+
+
+def _reachable(start: str, needs: dict[str, set[str]]) -> set[str]:
+    """Return all names that a name depends on."""
+    found: set[str] = set()
+    todo = [*needs[start]]
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo += needs.get(name, ())
+    return found
