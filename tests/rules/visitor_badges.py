@@ -2,10 +2,47 @@
 
 from companyos.core.world.streams import Streams
 from companyos.rules import (
-    Amends, AnyOf, AnyPiece, Applies, Before, Check, Computed, DayMeant, Definition, Design, Despite, Evidence, HeldOut, Holds,
-    Instead, Ladder, Language, Level, Limit, Order, Otherwise, Papers, Parts, Plan, RateTable, Row, Rulebook, Scale, Second,
-    Signer, Slot, Strictest, Then, Unless, VersionDay, Vocabulary, WhichFigure, day, number, word, yes_no,
-)  # fmt: skip
+    Amends,
+    AnyOf,
+    AnyPiece,
+    Applies,
+    Before,
+    Check,
+    Computed,
+    DayMeant,
+    Definition,
+    Design,
+    Despite,
+    Evidence,
+    HeldOut,
+    Holds,
+    Instead,
+    Ladder,
+    Language,
+    Level,
+    Limit,
+    Order,
+    Otherwise,
+    Papers,
+    Parts,
+    RateTable,
+    Row,
+    Rulebook,
+    Scale,
+    Second,
+    Signer,
+    Slot,
+    Strictest,
+    Then,
+    Unless,
+    VersionDay,
+    Vocabulary,
+    WhichFigure,
+    day,
+    number,
+    word,
+    yes_no,
+)
 from companyos.rules.conditions import Value
 
 VOCABULARY = Vocabulary(
@@ -96,12 +133,7 @@ VOCABULARY = Vocabulary(
 )  # fmt: skip
 
 LANGUAGE = Language(VOCABULARY)
-PLANS = tuple(
-    Plan(grouping=grouping, exemptions=exemptions, terms=terms, owner="Site Manager")
-    for grouping in ("kind", "check")
-    for exemptions in ("policy", "memo")
-    for terms in ("policy", "owner")
-)
+OWNER = "Site Manager"  # of the policies
 
 # Few values for each fact, around the numbers that `build` draws.
 DOMAINS: dict[str, tuple[Value, ...]] = {
@@ -214,7 +246,10 @@ def build(parts: Parts, streams: Streams) -> Rulebook:
     pieces += [ladder] if parts("signer") == "ladder" else signers
     pieces += [Second("badge_form", "HR Lead", parts("second"))] if parts("second") else []
     if parts("amendment"):
-        amended = {"limit": Limit("most_badges", 8), "check": Evidence("none", ("status", "signed_by"))}
+        amended: dict[str, Limit | Evidence] = {
+            "limit": Limit("most_badges", 8),
+            "check": Evidence("none", ("status", "signed_by")),
+        }
         pieces += [Amends(amended[parts("amendment")], parts("amended_from")), Papers(parts("papers"))]
     return Rulebook(tuple(pieces), ((Limit("least_score", least), Instead("least_score", least + 10, (LAB,))),))
 

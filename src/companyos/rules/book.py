@@ -7,9 +7,22 @@ from typing import TypeVar, cast
 from msgspec import Struct
 
 from companyos.rules.pieces import (
-    COUNTED, Amends, AnyPiece, Complete, Computed, Counted, DayMeant, Definition, Ladder, Limit, Piece, RateTable, Scale,
-    Signer, Signpost,
-)  # fmt: skip
+    COUNTED,
+    Amends,
+    AnyPiece,
+    Complete,
+    Computed,
+    Counted,
+    DayMeant,
+    Definition,
+    Ladder,
+    Limit,
+    Piece,
+    RateTable,
+    Scale,
+    Signer,
+    Signpost,
+)
 
 P = TypeVar("P", bound=Piece)
 Key = tuple[object, ...]
@@ -37,11 +50,11 @@ class Rulebook(Struct, frozen=True, dict=True):
 
     def all(self, kind: type[P]) -> list[P]:
         """Return all pieces of a type, without those inside amendments."""
-        return cast(list[P], self._by_type.get(kind, []))
+        return cast("list[P]", self._by_type.get(kind, []))
 
     def find(self, kind: type[P], *key: object) -> P | None:
         """Return the piece of a type with this key, or None."""
-        return cast(P | None, self._by_key.get((kind, *key)))
+        return cast("P | None", self._by_key.get((kind, *key)))
 
     def get(self, kind: type[P], *key: object) -> P:
         """Return the piece of a type with this key. Raises `KeyError` if there is none."""

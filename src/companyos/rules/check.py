@@ -76,7 +76,8 @@ def two_meanings(book: Rulebook, language: Language) -> Iterator[Flaw]:
             meanings = language.meanings(sentence)
             if meanings != [piece]:
                 others = " or ".join(repr(one) for one in meanings if one != piece)
-                yield Flaw(f"the sentence {sentence!r} can also mean {others}" if others else f"unreadable: {sentence!r}", piece)
+                problem = f"can also mean {others}" if others else "cannot be parsed"
+                yield Flaw(f"the sentence {sentence!r} {problem}", piece)
                 break
 
 

@@ -1,15 +1,13 @@
 """Conditions: tests of named facts, which the pieces of a rulebook combine."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from msgspec import Struct
 
+from companyos.rules.names import CheckName, FactName
+
 Value = bool | int | str  # of a fact. A day is a text such as `2026-03-09`, so that days compare as texts do.
 Comparison = Literal["is", "is_not", "below", "at_most", "above", "at_least"]
-
-# The second part of each of these types says what kind of name it is. `Vocabulary` has the phrases of each kind.
-FactName = Annotated[str, "fact"]
-CheckName = Annotated[str, "check"]
 
 
 class Holds(Struct, frozen=True, tag_field="condition", tag="holds", omit_defaults=True):
@@ -28,7 +26,7 @@ class Applies(Struct, frozen=True, tag_field="condition", tag="applies", omit_de
 
 
 class AnyOf(Struct, frozen=True, tag_field="condition", tag="any_of"):
-    """At least one of several tests holds. It is the last condition of its piece, so that `and` and `or` have one reading."""
+    """At least one of several tests holds. It is the last condition of its piece, so that `and` and `or` are clear."""
 
     tests: tuple[Holds, ...]
 

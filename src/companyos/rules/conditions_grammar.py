@@ -22,6 +22,7 @@ DAY_COMPARISONS: dict[Comparison, Phrases] = {
     "above": ("is after", "is later than", HeldOut("comes after")),
     "at_least": ("is on or after", "is not before", HeldOut("is not earlier than")),
 }
+_CLAUSE_COMPARISONS: tuple[Comparison, ...] = ("is", "is_not")  # of facts whose values have clauses of their own
 APPLIES = (
     Wording("the {check} check applies as well", fixed={"holds": True}),
     Wording("the {check} check applies too", fixed={"holds": True}),
@@ -36,15 +37,12 @@ class Comparing:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._facts = vocabulary.facts
-        self._operands = {
-            "fact": {name: words for name, words in vocabulary.names("fact").items()},
-            **{kind: vocabulary.names(kind) for kind in ("limit", "table", "agreed_day")},
-        }
+        self._operands = {kind: vocabulary.names(kind) for kind in ("fact", "limit", "table", "agreed_day")}
         self._clauses = [
             (phrase, Holds(name, op, than))
             for name, words in vocabulary.facts.items()
-            for op, clauses in (("is", words.being), ("is_not", words.not_being))
-            for than, phrases in clauses.items()
+            for op in _CLAUSE_COMPARISONS
+            for than, phrases in self._clause_table(words, op).items()
             for phrase in phrases
         ]
         self._nouns = [
@@ -118,7 +116,7 @@ class Comparing:
 
     @staticmethod
     def _clause_table(words: FactWords, op: Comparison) -> dict[Value, Phrases]:
-        return dict({"is": words.being, "is_not": words.not_being}.get(op, {}))
+        return dict(words.being if op == "is" else words.not_being if op == "is_not" else {})
 
 
 class Alternatives:

@@ -5,8 +5,21 @@ from collections.abc import Mapping
 from companyos.rules.book import Rulebook
 from companyos.rules.conditions import Condition, Conditions, names_in
 from companyos.rules.pieces import (
-    Check, Computed, DayMeant, Definition, Despite, Instead, Ladder, Level, Limit, Piece, RateTable, Scale, Signer, Unless,
-)  # fmt: skip
+    Check,
+    Computed,
+    DayMeant,
+    Definition,
+    Despite,
+    Instead,
+    Ladder,
+    Level,
+    Limit,
+    Piece,
+    RateTable,
+    Scale,
+    Signer,
+    Unless,
+)
 
 
 class Costs:

@@ -4,67 +4,50 @@
 expert by making calls. Facts that cost more are asked later, and only if the decision depends on them.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, cast
-
-from msgspec import Struct
 
 from companyos.rules.book import Rulebook
 from companyos.rules.conditions import AnyOf, Applies, Condition, Conditions, Value, compare, operand_name
 from companyos.rules.cost import Costs
+from companyos.rules.inquiry import Inquiry, Question, Ruling
 from companyos.rules.pieces import (
-    NO_CHECK, NOBODY, Amends, Before, Check, Computed, Counted, DayMeant, Definition, Despite, Evidence, Instead,
-    Ladder, Level, Limit, Order, Otherwise, Papers, Piece, RateTable, Scale, Second, Signer, Strictest, Then, Unless, VersionDay,
+    NO_CHECK,
+    NOBODY,
+    Amends,
+    Before,
+    Check,
+    Computed,
+    Counted,
+    DayMeant,
+    Definition,
+    Despite,
+    Evidence,
+    Instead,
+    Ladder,
+    Level,
+    Limit,
+    Order,
+    Otherwise,
+    Papers,
+    Piece,
+    RateTable,
+    Scale,
+    Second,
+    Signer,
+    Strictest,
+    Then,
+    Unless,
+    VersionDay,
     WhichFigure,
-)  # fmt: skip
+)
 
-
-class Question(Struct, frozen=True):
-    """A fact that a decision depends on. `how` are its parameters.
-
-    A plain fact has none. `Question("edition", (limit, day))` asks which version of a limit was in force on that day: 0 for
-    the present one, 1 for the one before it. `Question("covers", (form, office))` asks if an office may sign the form.
-    A computed fact has the ways to work it out as parameters.
-    """
-
-    fact: str
-    how: tuple[str, ...] = ()
-
-
-class Ruling(Struct, frozen=True):
-    """The result: which check decided (or `NO_CHECK`), and what has to be done, cited and signed."""
-
-    check: str
-    then: Then
-    cites: tuple[str, ...]
-    signers: tuple[str, ...]  # offices, in the order in which they sign
-    used: tuple[Piece, ...]  # the pieces that the result depends on
-
-    @property
-    def ending(self) -> tuple[object, ...]:
-        """The result without the pieces, to compare two rulings."""
-        return self.check, self.then, self.cites, self.signers
-
-
-T = TypeVar("T")
 P = TypeVar("P", bound=Piece)
-Inquiry = Generator[Question, Value, T]
 
 
 def decide(book: Rulebook, costs: Mapping[str, int] | None = None) -> Inquiry[Ruling]:
     """Decide a case. `costs` are the costs of facts to find out; a fact without an entry costs nothing."""
     return (yield from _Decider(book, costs or {}).decide())
-
-
-def answered(inquiry: Inquiry[T], answer: Callable[[Question], Value]) -> T:
-    """Run an inquiry to its end, with a function that answers its questions."""
-    try:
-        question = next(inquiry)
-        while True:
-            question = inquiry.send(answer(question))
-    except StopIteration as end:
-        result: T = end.value
-        return result
 
 
 class _Decider:
@@ -103,7 +86,7 @@ class _Decider:
         amendment = self.book.amendment(piece)
         self.rely_on_all("amendment")
         if amendment is not None and (yield from self.amended(amendment)):
-            return cast(P, amendment.piece)  # it has the same key, so it is of the same type
+            return cast("P", amendment.piece)  # it has the same key, so it is of the same type
         self.use(piece)
         return piece
 
@@ -154,7 +137,7 @@ class _Decider:
         self.rely_on_all("lost_exemption")
         return not (yield from self.any_holds([piece for piece in self.book.all(Despite) if piece.check == name]))
 
-    def any_holds(self, pieces: "list[Unless] | list[Despite]") -> Inquiry[bool]:
+    def any_holds(self, pieces: Sequence[Unless | Despite]) -> Inquiry[bool]:
         for piece in sorted(pieces, key=lambda piece: self.costs.of_all(piece.when)):
             self.use(piece)
             if (yield from self.all_hold(piece.when)):
@@ -235,11 +218,11 @@ class _Decider:
         fitting = []
         for base in book.all(Instead):
             if base.limit == limit.limit:
-                special = cast(Instead, (yield from version(base)))
+                special = cast("Instead", (yield from version(base)))
                 if (yield from self.all_hold(special.when)):
                     fitting.append(special)
         if not fitting:
-            return cast(Limit, (yield from version(book.get(Limit, limit.limit)))).number
+            return cast("Limit", (yield from version(book.get(Limit, limit.limit)))).number
         if len(fitting) == 1:
             return fitting[0].number
         which = self.book.get(WhichFigure, limit.limit)

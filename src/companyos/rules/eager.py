@@ -5,11 +5,32 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from companyos.rules.book import Rulebook
-from companyos.rules.decide import Question
+from companyos.rules.inquiry import Question
 from companyos.rules.pieces import (
-    Amends, Before, Check, Computed, DayMeant, Definition, Despite, Evidence, Instead, Ladder, Level, Limit, Order, Otherwise,
-    Papers, RateTable, Scale, Second, Signer, Strictest, Unless, VersionDay, WhichFigure,
-)  # fmt: skip
+    Amends,
+    Before,
+    Check,
+    Computed,
+    DayMeant,
+    Definition,
+    Despite,
+    Evidence,
+    Instead,
+    Ladder,
+    Level,
+    Limit,
+    Order,
+    Otherwise,
+    Papers,
+    RateTable,
+    Scale,
+    Second,
+    Signer,
+    Strictest,
+    Unless,
+    VersionDay,
+    WhichFigure,
+)
 
 _OPS = {"is": eq, "is_not": ne, "below": lt, "at_most": le, "above": gt, "at_least": ge}
 
@@ -23,18 +44,18 @@ def judge(book: Rulebook, answer: Callable[[Question], Any]) -> tuple[Any, ...]:
 
     def test(one: Any) -> bool:
         if hasattr(one, "tests"):
-            return any([test(inner) for inner in one.tests])
+            return any(test(inner) for inner in one.tests)
         if hasattr(one, "check"):
             return applies(one.check) is one.holds
         than = value(one.than[1:]) if isinstance(one.than, str) and one.than[:1] == "@" else one.than
         return bool(_OPS[one.op](value(one.fact), than))
 
     def every_test(piece: Any) -> bool:
-        return all([test(one) for one in piece.when])
+        return all(test(one) for one in piece.when)
 
     def applies(check: str) -> bool:
-        exempt = any([every_test(p) for p in every(Unless, check=check)])
-        barred = any([every_test(p) for p in every(Despite, check=check)])
+        exempt = any(every_test(p) for p in every(Unless, check=check))
+        barred = any(every_test(p) for p in every(Despite, check=check))
         return every_test(every(Check, check=check)[0]) and (barred or not exempt)
 
     def value(name: str) -> Any:
@@ -47,7 +68,7 @@ def judge(book: Rulebook, answer: Callable[[Question], Any]) -> tuple[Any, ...]:
         for p in every(RateTable, table=name):
             return {row.level: row.number for row in p.rows}[value(p.by)]
         for p in every(Scale, scale=name):
-            return [level for level in p.levels if every_test(every(Level, scale=name, level=level)[0])][0]
+            return next(level for level in p.levels if every_test(every(Level, scale=name, level=level)[0]))
         if every(Limit, limit=name):
             return number(name)
         return signer(name) if every(Ladder, form=name) or every(Signer, form=name) else answer(Question(name))
@@ -60,12 +81,12 @@ def judge(book: Rulebook, answer: Callable[[Question], Any]) -> tuple[Any, ...]:
         if len(special) > 1:
             by = every(WhichFigure, limit=limit)[0].by
             special.sort(key=lambda p: {"higher": -p.number, "lower": p.number, "special": -len(p.when)}[by])
-        base = [p for p in source if type(p) is Limit and p.limit == limit]
+        base: list[Any] = [p for p in source if type(p) is Limit and p.limit == limit]
         return int([*special, *base][0].number)
 
     def signer(form: str) -> str:
         able = [o for p in every(Ladder, form=form) for o in p.offices if answer(Question("covers", (form, o)))]
-        return [*able, *(p.office for p in every(Signer, form=form) if every_test(p)), "nobody"][0]
+        return str([*able, *(p.office for p in every(Signer, form=form) if every_test(p)), "nobody"][0])
 
     amendments = every(Amends) if every(Papers, by="later") else []
     for amended in [p for p in amendments if every_test(p)]:

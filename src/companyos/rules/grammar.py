@@ -141,10 +141,7 @@ class Template:
         for name, expected in self._expected:
             if getattr(value, name) != expected:
                 return False
-        for name, node in self._nodes.items():
-            if not node.fits(getattr(value, name)):
-                return False
-        return True
+        return all(node.fits(getattr(value, name)) for name, node in self._nodes.items())
 
     def can_say(self, value: Any) -> bool:
         return self.fits(value) and all(node.can_say(getattr(value, name)) for name, node in self._nodes.items())
@@ -209,7 +206,7 @@ _LETTERS = 8
 
 
 def split_slots(text: str) -> list[tuple[str, str]]:
-    """Split a wording into literals `("", text)` and slots `(field, joiner)`. `{checks|, then }` has the joiner `, then `."""
+    """Split a wording into literals `("", text)` and slots `(field, joiner)`, such as `{checks|, then }`."""
     parts: list[tuple[str, str]] = []
     for i, part in enumerate(re.split(r"[{}]", text)):
         name, _, joiner = part.partition("|")

@@ -32,9 +32,9 @@ class Language:
         self.vocabulary = vocabulary
         self._conditions = conditions_node(vocabulary)
         self._structs: dict[type[Struct], Choice] = {}
-        for kind in (Then, Row, *(one for one in PIECES if one in get_args(Amendable)), *PIECES):
-            if kind not in self._structs:
-                self._structs[kind] = Choice([self._template(kind, wording) for wording in WORDINGS[kind]])
+        parts_first: list[type[Struct]] = [Then, Row, *get_args(Amendable), *PIECES]  # an amendment contains another piece
+        for kind in dict.fromkeys(parts_first):
+            self._structs[kind] = Choice([self._template(kind, wording) for wording in WORDINGS[kind]])
         self._pieces = Choice([template for kind in PIECES for template in self._structs[kind].nodes])
         self._read: dict[str, AnyPiece | None] = {}
 

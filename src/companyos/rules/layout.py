@@ -11,10 +11,36 @@ from companyos.rules.book import Rulebook
 from companyos.rules.grammar import Register
 from companyos.rules.language import Language
 from companyos.rules.pieces import (
-    Amends, AnyPiece, AskOwner, Before, Check, Complete, Computed, Counted, DayMeant, Definition, Despite, Evidence, Instead,
-    Ladder, Level, Limit, Order, Otherwise, Papers, Piece, RateTable, Scale, Second, SeeAlso, Signer, Strictest, Unless,
-    VersionDay, WhichFigure,
-)  # fmt: skip
+    Amends,
+    AnyPiece,
+    AskOwner,
+    Before,
+    Check,
+    Complete,
+    Computed,
+    Counted,
+    DayMeant,
+    Definition,
+    Despite,
+    Evidence,
+    Instead,
+    Ladder,
+    Level,
+    Limit,
+    Order,
+    Otherwise,
+    Papers,
+    Piece,
+    RateTable,
+    Scale,
+    Second,
+    SeeAlso,
+    Signer,
+    Strictest,
+    Unless,
+    VersionDay,
+    WhichFigure,
+)
 from companyos.rules.voices import Author
 
 MAX_WORDS = 120
@@ -74,9 +100,9 @@ def lay_out(
 def signposts(book: Rulebook, plan: Plan, memo_title: str) -> list[AnyPiece]:
     """Return the pieces that say where rules are: the index of each kind of piece, and pointers to other papers."""
     posts: list[AnyPiece] = [book.complete(kind) for kind in get_args(Counted)]
-    if plan.exemptions == "memo" and (book.all(Unless) or book.all(Despite)):
+    if plan.exemptions == "memo" and any(isinstance(piece, _SECTIONS["exemptions"]) for piece in book.pieces):
         posts.append(SeeAlso(memo_title))
-    if plan.terms == "owner" and any(book.all(kind) for kind in _SECTIONS["terms"]):
+    if plan.terms == "owner" and any(isinstance(piece, _SECTIONS["terms"]) for piece in book.pieces):
         posts.append(AskOwner(plan.owner, "terms"))
     return posts
 

@@ -5,30 +5,32 @@ A piece without one, such as an exemption, only adds to the others.
 """
 
 import re
-from typing import Annotated, ClassVar, Literal, Union
+from typing import Annotated, ClassVar, Literal, get_args
 
 from msgspec import Struct
 
-from companyos.rules.conditions import CheckName, Conditions, FactName
-
-# The second part of each of these types says what kind of name it is. `Vocabulary` has the phrases of each kind.
-Resolution = Annotated[str, "resolution"]
-Reason = Annotated[str, "reason"]
-FieldName = Annotated[str, "field"]
-Recipient = Annotated[str, "whom"]  # an office, or a role of the case such as the requester
-Form = Annotated[str, "form"]
-Office = Annotated[str, "office"]
-LimitName = Annotated[str, "limit"]
-DayName = Annotated[str, "day"]  # a fact that is a day
-AgreedDay = Annotated[str, "agreed_day"]
-Term = Annotated[str, "term"]
-TableName = Annotated[str, "table"]
-ScaleName = Annotated[str, "scale"]
-LevelName = Annotated[str, "level"]
-Way = Annotated[str, "way"]
-CitedFact = Annotated[str, "citation"]
-Title = Annotated[str, "paper"]
-Topic = Annotated[str, "topic"]
+from companyos.rules.conditions import Conditions
+from companyos.rules.names import (
+    AgreedDay,
+    CheckName,
+    CitedFact,
+    DayName,
+    FactName,
+    FieldName,
+    Form,
+    LevelName,
+    LimitName,
+    Office,
+    Reason,
+    Recipient,
+    Resolution,
+    ScaleName,
+    TableName,
+    Term,
+    Title,
+    Topic,
+    Way,
+)
 
 NO_CHECK = "none"  # stands for a check in `Evidence` and in a ruling if no check applies
 NOBODY = "nobody"  # the signer, if no office may sign
@@ -239,9 +241,11 @@ class Second(Piece, frozen=True):
 
 # -- papers ------------------------------------------------------------------------------------------------------------
 
-Amendable = Union[
-    Check, Otherwise, Evidence, Order, Definition, DayMeant, Computed, Limit, Instead, RateTable, Level, Ladder
-]  # fmt: skip
+# fmt: off
+Amendable = (
+    Check | Otherwise | Evidence | Order | Definition | DayMeant | Computed | Limit | Instead | RateTable | Level | Ladder
+)
+# fmt: on
 
 
 class Amends(Piece, frozen=True):
@@ -291,11 +295,11 @@ COUNTED: dict[Counted, tuple[type[Piece], ...]] = {
     "change_of_order": (Before, Strictest),
     "amendment": (Amends,),
 }
-PIECES: tuple[type[Piece], ...] = (
-    Check, Otherwise, Unless, Despite, Evidence, Order, Before, Strictest, Definition, DayMeant, Computed, Limit, Instead,
-    WhichFigure, VersionDay, RateTable, Scale, Level, Ladder, Signer, Second, Amends, Papers, Complete, SeeAlso, AskOwner,
-)  # fmt: skip
-AnyPiece = Union[
-    Check, Otherwise, Unless, Despite, Evidence, Order, Before, Strictest, Definition, DayMeant, Computed, Limit, Instead,
-    WhichFigure, VersionDay, RateTable, Scale, Level, Ladder, Signer, Second, Amends, Papers, Complete, SeeAlso, AskOwner,
-]  # fmt: skip
+# fmt: off
+AnyPiece = (
+    Check | Otherwise | Unless | Despite | Evidence | Order | Before | Strictest | Definition | DayMeant | Computed
+    | Limit | Instead | WhichFigure | VersionDay | RateTable | Scale | Level | Ladder | Signer | Second
+    | Amends | Papers | Signpost
+)
+# fmt: on
+PIECES: tuple[type[Piece], ...] = get_args(AnyPiece)

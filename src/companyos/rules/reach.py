@@ -7,10 +7,22 @@ from msgspec import Struct
 from companyos.core.world.streams import Streams
 from companyos.rules.book import Rulebook
 from companyos.rules.conditions import Value
-from companyos.rules.decide import Question, answered, decide
+from companyos.rules.decide import decide
+from companyos.rules.inquiry import Question, answered
 from companyos.rules.pieces import (
-    NO_CHECK, Amends, AnyPiece, Before, Check, Despite, Instead, Papers, Piece, Second, Strictest, Unless,
-)  # fmt: skip
+    NO_CHECK,
+    Amends,
+    AnyPiece,
+    Before,
+    Check,
+    Despite,
+    Instead,
+    Papers,
+    Piece,
+    Second,
+    Strictest,
+    Unless,
+)
 
 REMOVABLE = (Unless, Despite, Instead, Second, Before, Strictest, Amends)  # a book without one of them is complete, too
 

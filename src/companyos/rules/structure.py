@@ -8,9 +8,30 @@ from msgspec import Struct
 from companyos.rules.book import Rulebook, key_of
 from companyos.rules.conditions import Conditions, names_in
 from companyos.rules.pieces import (
-    NO_CHECK, Amends, Before, Check, DayMeant, Definition, Despite, Evidence, Instead, Ladder, Level, Limit, Order, Otherwise,
-    Papers, Piece, Scale, Second, Signer, Strictest, Unless, VersionDay, WhichFigure,
-)  # fmt: skip
+    NO_CHECK,
+    Amends,
+    Before,
+    Check,
+    DayMeant,
+    Definition,
+    Despite,
+    Evidence,
+    Instead,
+    Ladder,
+    Level,
+    Limit,
+    Order,
+    Otherwise,
+    Papers,
+    Piece,
+    Scale,
+    Second,
+    Signer,
+    Strictest,
+    Unless,
+    VersionDay,
+    WhichFigure,
+)
 
 
 class Flaw(Struct, frozen=True):
@@ -78,7 +99,12 @@ def _orders(book: Rulebook) -> Iterator[Flaw]:
 
 
 def _figures(book: Rulebook) -> Iterator[Flaw]:
-    for piece in (*book.all(Instead), *book.all(WhichFigure), *book.all(VersionDay)):
+    about_limits: list[Instead | WhichFigure | VersionDay] = [
+        *book.all(Instead),
+        *book.all(WhichFigure),
+        *book.all(VersionDay),
+    ]
+    for piece in about_limits:
         if book.find(Limit, piece.limit) is None:
             yield Flaw(f"no rule sets the limit {piece.limit}", piece)
     for limit in book.all(Limit):
@@ -113,7 +139,8 @@ def _scales(book: Rulebook) -> Iterator[Flaw]:
 
 def _signatures(book: Rulebook) -> Iterator[Flaw]:
     signed = {*(ladder.form for ladder in book.all(Ladder)), *(signer.form for signer in book.all(Signer))}
-    for piece in (*book.all(Check), *book.all(Otherwise)):
+    closing: list[Check | Otherwise] = [*book.all(Check), *book.all(Otherwise)]
+    for piece in closing:
         if piece.then.form and piece.then.form not in signed:
             yield Flaw(f"no rule says who signs {piece.then.form}", piece)
     for second in book.all(Second):
@@ -140,14 +167,14 @@ def _circles(book: Rulebook) -> Iterator[Flaw]:
     needs: dict[str, set[str]] = {}
     for piece in book.pieces:
         target = piece.piece if isinstance(piece, Amends) else piece
-        name = _decided_name(target)
-        if name:
-            needs.setdefault(name, set()).update(names_in(conditions_of(target)))
-            needs[name] |= {target.day} if isinstance(target, DayMeant) else set()
+        decided = _decided_name(target)
+        if decided:
+            needs.setdefault(decided, set()).update(names_in(conditions_of(target)))
+            needs[decided] |= {target.day} if isinstance(target, DayMeant) else set()
     for start in needs:
         if start in _reachable(start, needs):
-            piece = book.definition(start) or book.find(Check, start.removeprefix("check:"))
-            yield Flaw(f"{start.removeprefix('check:')} depends on itself", piece)
+            name = start.removeprefix("check:")
+            yield Flaw(f"{name} depends on itself", book.definition(start) or book.find(Check, name))
 
 
 def _decided_name(piece: Piece) -> str:

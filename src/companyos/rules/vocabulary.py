@@ -43,12 +43,16 @@ def day(*nouns: str) -> FactWords:
 
 def yes_no(yes: Phrases, no: Phrases = ()) -> FactWords:
     """Return the words for a fact that is true or false."""
-    return FactWords("word", being={True: yes} | ({False: no} if no else {}))
+    being: dict[Value, Phrases] = {True: yes}
+    return FactWords("word", being=being | ({False: no} if no else {}))
 
 
 def word(noun: str = "", /, but: Names | None = None, **being: Phrases) -> FactWords:
     """Return the words for a fact that is one of several words. `but` has the clauses for `is_not`."""
-    return FactWords("word", (noun,) if noun else (), dict(being), dict(but or {}))
+    clauses, negated = dict[Value, Phrases](), dict[Value, Phrases]()
+    clauses.update(being)
+    negated.update(but or {})
+    return FactWords("word", (noun,) if noun else (), clauses, negated)
 
 
 class Vocabulary(Struct, frozen=True, kw_only=True, dict=True):
@@ -74,7 +78,9 @@ class Vocabulary(Struct, frozen=True, kw_only=True, dict=True):
     scales: Names = {}  # without an article, as in `severity`
     levels: Names = {}  # of scales and tables, as in `level 1`
     ways: Names = {}  # clauses that say how a fact is worked out, as in `withdrawn transfers do not count`
-    topics: Names = field(default_factory=lambda: {"terms": ("the terms in these rules", "the words that these rules define")})
+    topics: Names = field(
+        default_factory=lambda: {"terms": ("the terms in these rules", "the words that these rules define")}
+    )
     papers: Phrases = ()  # titles of papers that do not name the topic
 
     def names(self, kind: str) -> Names:

@@ -30,7 +30,7 @@ class Author:
 
     def allowed(self, phrases: Sequence[str]) -> list[str]:
         """Return the phrases that this author may take."""
-        held_out = [one for one in phrases if type(one) is HeldOut]
+        held_out: list[str] = [one for one in phrases if type(one) is HeldOut]
         if not held_out:
             return list(phrases)
         return held_out if self.new_words else [one for one in phrases if type(one) is not HeldOut]

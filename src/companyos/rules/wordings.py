@@ -12,9 +12,23 @@ from msgspec import Struct
 
 from companyos.rules.grammar import Register, Wording
 from companyos.rules.pieces import (
-    AskOwner, Before, Check, Complete, Despite, Evidence, NO_CHECK, Order, Otherwise, Papers, Row, SeeAlso, Strictest, Then,
-    Unless, Amends,
-)  # fmt: skip
+    NO_CHECK,
+    Amends,
+    AskOwner,
+    Before,
+    Check,
+    Complete,
+    Despite,
+    Evidence,
+    Order,
+    Otherwise,
+    Papers,
+    Row,
+    SeeAlso,
+    Strictest,
+    Then,
+    Unless,
+)
 
 
 def said(*, new: str = "", fixed: Mapping[str, Any] | None = None, **texts: str) -> list[Wording]:
@@ -140,20 +154,26 @@ def _counts() -> list[Wording]:
     wordings = []
     for kind, (one, several) in COUNTED_NOUNS.items():
         wordings += said(
-            handbook=f"there are no {several}", memo=f"we have no {several}", mail=f"you will find no {several} in our papers",
-            new=f"none of our papers contains any {several}", fixed={"kind": kind, "count": 0},
-        )  # fmt: skip
+            handbook=f"there are no {several}",
+            memo=f"we have no {several}",
+            mail=f"you will find no {several} in our papers",
+            new=f"none of our papers contains any {several}",
+            fixed={"kind": kind, "count": 0},
+        )
         wordings += said(
-            handbook=f"in all papers together, there is one {one}", memo=f"we have one {one} in all our papers",
-            mail=f"you will find one {one} in our papers, and no other", new=f"our papers contain exactly one {one}",
+            handbook=f"in all papers together, there is one {one}",
+            memo=f"we have one {one} in all our papers",
+            mail=f"you will find one {one} in our papers, and no other",
+            new=f"our papers contain exactly one {one}",
             fixed={"kind": kind, "count": 1},
-        )  # fmt: skip
+        )
         wordings += said(
             handbook=f"in all papers together, there are {{count}} {several}",
             memo=f"we have {{count}} {several} in all our papers",
             mail=f"you will find {{count}} {several} in our papers, and no others",
-            new=f"our papers contain exactly {{count}} {several}", fixed={"kind": kind},
-        )  # fmt: skip
+            new=f"our papers contain exactly {{count}} {several}",
+            fixed={"kind": kind},
+        )
     return wordings
 
 

@@ -4,8 +4,20 @@ from msgspec import Struct
 
 from companyos.rules.grammar import Wording
 from companyos.rules.pieces import (
-    Computed, DayMeant, Definition, Instead, Ladder, Level, Limit, RateTable, Scale, Second, Signer, VersionDay, WhichFigure,
-)  # fmt: skip
+    Computed,
+    DayMeant,
+    Definition,
+    Instead,
+    Ladder,
+    Level,
+    Limit,
+    RateTable,
+    Scale,
+    Second,
+    Signer,
+    VersionDay,
+    WhichFigure,
+)
 from companyos.rules.wordings import said
 
 NUMBERS: dict[type[Struct], list[Wording]] = {

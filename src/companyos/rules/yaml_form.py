@@ -43,7 +43,9 @@ def from_yaml(text: str) -> tuple[Rulebook, dict[Piece, int]]:
     older = content.get("older_versions") or []
     if not isinstance(older, list):
         raise BadRulebook("`older_versions` is a list of versions, each of which is a list of rules")
-    editions = [_pieces(one, node, where) for one, node in zip(older, nodes["older_versions"].value if older else [], strict=True)]
+    editions = [
+        _pieces(one, node, where) for one, node in zip(older, nodes["older_versions"].value if older else [], strict=True)
+    ]
     return Rulebook(pieces, tuple(editions)), where
 
 
