@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from companyos.rules import AnyOf, Check, Holds, Limit, Plan, Then, TwoMeanings, Unless, Vocabulary
-from companyos.rules.conditions import Applies, Condition, Conditions
+from companyos.rules.conditions import Applies, Condition, Conditions, Value
 from companyos.rules.grammar import REGISTERS, Register, Template, Voice
 from companyos.rules.language import WORDINGS, Language
 from companyos.rules.pieces import (
@@ -68,9 +68,10 @@ def comparisons() -> st.SearchStrategy[Holds]:
             found += [Holds(name, "is", value) for value in words.being]
             found += [Holds(name, "is_not", value) for value in words.not_being]
         else:
-            operands = [f"@{other}" for other in VOCABULARY.operands()]
+            numbers: tuple[Value, ...] = (0, 7, 12_000)
+            operands = (*numbers, *(f"@{other}" for other in VOCABULARY.operands()))
             candidates = [Holds(name, op, than) for op in ("below", "at_most", "above", "at_least", "is", "is_not")
-                          for than in (0, 7, 12000, *operands)]  # fmt: skip
+                          for than in operands]  # fmt: skip
             found += [test for test in candidates if LANGUAGE.can_say_condition(test)]
     return st.sampled_from(found)
 
@@ -228,8 +229,8 @@ class Spy:
 
 @pytest.mark.parametrize("new_words", [False, True])
 def test_held_out_words_are_taken_wherever_there_are_any_or_nowhere(new_words: bool) -> None:
-    author = Author(streams_of(1), new_words)
     for desk in DESKS:
+        author = Author(streams_of(1), new_words)
         for piece in pieces_of(desk, range(20)):
             for register in REGISTERS:
                 spy = Spy(author.voice(repr(piece), register))
