@@ -2,7 +2,7 @@
 
 import pytest
 
-from companyos.rules import Question, Ruling, answered, decide, draw_book
+from companyos.rules import Limit, Question, Ruling, answered, decide, draw_book
 from companyos.rules.conditions import Value
 from tests.rules.helpers import streams_of
 from tests.rules.vendor_onboarding import COSTS, DESIGN
@@ -12,7 +12,7 @@ FINE: dict[str, Value] = {
     "same_not_cancelled": False, "owner": "other", "insurance_until": 9, "today": 5, "opened": 3, "applied_on": 2,
     "score": 95, "amount": 1000, "data_class": "standard", "framework": False, "edition": 0,
 }  # fmt: skip
-MINIMUM = HOUSE.pieces and next(piece.number for piece in HOUSE.pieces if getattr(piece, "limit", "") == "minimum")  # type: ignore[union-attr]
+MINIMUM = HOUSE.get(Limit, "minimum").number
 
 
 def ruling(**facts: Value) -> Ruling:
@@ -39,7 +39,7 @@ def ruling(**facts: Value) -> Ruling:
         ({"score": MINIMUM}, "completed/all_checks_passed", "", ("status", "decided_by", "score")),
         ({"score": MINIMUM + 9, "data_class": "personal"}, "declined/below_minimum", "", ("score", "minimum")),
         ({"amount": 60_001}, "cannot_be_done/beyond_authority", "", ("amount", "limit")),
-        ({"owner": "requester", "same_not_cancelled": True}, "duplicate/same_request", "other", ("other_reference", "other_status")),
+        ({"insurance_until": 4, "score": 1}, "on_hold/document_expired", "requester", ("insurance_until",)),
     ],
 )  # fmt: skip
 def test_the_house_rulebook_has_the_endings_of_version_3(

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from hypothesis import given, settings
 
-from companyos.rules import BadRulebook, Limit, check_book, from_yaml, lines_of, to_yaml
+from companyos.rules import BadRulebook, Evidence, Limit, check_book, from_yaml, lines_of, to_yaml
 from tests.rules import visitor_badges
 from tests.rules.helpers import desks, drawn, seeds
 
@@ -62,8 +62,8 @@ def test_flaws_name_the_line() -> None:
     text = to_yaml(drawn(visitor_badges, 1).book).replace("facts: [open_badges]", "facts: [open_bages]")
     book, where = from_yaml(text)
     lines = lines_of(check_book(book, visitor_badges.LANGUAGE, visitor_badges.DOMAINS), visitor_badges.LANGUAGE, where)
-    at = next(number for number, line in enumerate(text.splitlines(), start=1) if "open_bages" in line)
-    assert any(line.startswith(f"line {at}: unknown citation open_bages") for line in lines)
+    at = where[Evidence("host", ("open_bages",))]
+    assert [line for line in lines if line.startswith(f"line {at}: unknown citation open_bages")]
 
 
 def test_rules_can_be_imported_without_yaml() -> None:
