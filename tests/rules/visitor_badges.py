@@ -100,7 +100,7 @@ VOCABULARY = Vocabulary(
         "Security Officer": ("the Security Officer",),
         "HR Lead": ("the HR Lead",),
     },
-    recipients={"host": ("the host", "the host of the visit"), "other": ("the other ticket", "that other ticket")},
+    recipients={"host": ("the host", "the host of the visit"), "other": ("the other ticket",)},
     citations={
         "other_status": ("the other ticket's status",),
         "passport_until": ("the visitor's passport_until",),
@@ -118,7 +118,10 @@ VOCABULARY = Vocabulary(
         "all_checks_passed",
     ),
     forms={"badge_form": ("the badge form", "the form for the badge")},
-    limits={"least_score": ("least score", "minimum score"), "most_badges": ("limit for open badges", "most open badges")},
+    limits={
+        "least_score": ("least score", "minimum score"),
+        "most_badges": ("limit for open badges", "highest number of open badges"),
+    },
     terms={"brief_visit": ("brief visit",)},
     agreed_days={"qualifying_day": ("qualifying day", "reference day")},
     tables={"longest_stay": ("longest stay in days", "maximum length in days")},

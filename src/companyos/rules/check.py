@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from msgspec import Struct
 
 from companyos.rules.book import Rulebook
-from companyos.rules.conditions import Applies, Holds, Value, names_in
+from companyos.rules.conditions import Applies, Holds, Value, comparison_text, names_in
 from companyos.rules.language import Language
 from companyos.rules.pieces import NO_CHECK, Check, Evidence, Piece, RateTable
 from companyos.rules.reach import explore
@@ -66,7 +66,7 @@ def _missing(struct: Struct, language: Language) -> Iterator[tuple[str, str]]:
             if name not in known and name != "" and not (isinstance(struct, Evidence) and name == NO_CHECK):
                 yield kind, name
     if isinstance(struct, Holds | Applies) and not language.can_say_condition(struct):
-        yield "condition", str(struct)
+        yield "condition", comparison_text(struct) if isinstance(struct, Holds) else f"on the check {struct.check}"
 
 
 def two_meanings(book: Rulebook, language: Language) -> Iterator[Flaw]:

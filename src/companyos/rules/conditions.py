@@ -51,6 +51,12 @@ def compare(left: Value, op: Comparison, right: Value) -> bool:
 _SIGNS: dict[str, tuple[int, ...]] = {"below": (-1,), "at_most": (-1, 0), "above": (1,), "at_least": (0, 1)}
 
 
+def comparison_text(test: Holds) -> str:
+    """Return a comparison in short form, such as `amount above 3000`."""
+    than = str(test.than).lower() if isinstance(test.than, bool) else test.than
+    return f"{test.fact} {test.op} {than}"
+
+
 def operand_name(than: Value) -> str | None:
     """Return the name that `@name` stands for, or None if it is a plain value."""
     return than[1:] if isinstance(than, str) and than.startswith("@") else None

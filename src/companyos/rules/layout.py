@@ -55,7 +55,7 @@ _SECTIONS: dict[str, tuple[type[Piece], ...]] = {
     "signing": (Ladder, Signer, Second),
     "evidence": (Evidence,),
     "index": (Complete,),
-    "changes": (Amends,),
+    "amendment": (Amends,),
 }
 _SECTION_OF = {kind: section for section, kinds in _SECTIONS.items() for kind in kinds}
 
@@ -134,7 +134,7 @@ class _Editor:
         """Return the kind and the title of the document in which a piece stands."""
         section = _SECTION_OF[type(piece)]
         topic = self.language.vocabulary.topic
-        if section == "changes":
+        if section == "amendment":
             return "amendment", f"{topic}: {section}"
         if section == "exemptions" and self.plan.exemptions == "memo":
             return "memo", self.memo_title

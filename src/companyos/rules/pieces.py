@@ -256,7 +256,7 @@ class Amends(Piece, frozen=True):
 
 
 class Papers(Piece, frozen=True):
-    """A rule on rules: which of two papers counts if they contradict each other. If `older`, no amendment counts."""
+    """A rule on rules: whether an amendment (`later`) or the older paper counts. If `older`, no amendment does."""
 
     key: ClassVar[tuple[str, ...] | None] = ()
     by: Annotated[Literal["later", "older"], "by"]

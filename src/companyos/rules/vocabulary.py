@@ -71,7 +71,7 @@ class Vocabulary(Struct, frozen=True, kw_only=True, dict=True):
     recipients: Names = {}  # roles of the case besides offices, as in `the requester`
     fields: Phrases = ("duplicate_of", "escalated_to", "waiting_on")
     forms: Names = {}  # as in `the onboarding form`
-    limits: Names = {}  # without an article, as in `minimum score`
+    limits: Names = {}  # without an article, fitting `the … is 60`, as in `minimum score`
     terms: Names = {}  # what a definition defines, as in `small order`
     agreed_days: Names = {}  # without an article, as in `qualifying day`
     tables: Names = {}  # without an article, as in `daily rate`
@@ -79,7 +79,7 @@ class Vocabulary(Struct, frozen=True, kw_only=True, dict=True):
     levels: Names = {}  # of scales and tables, as in `level 1`
     ways: Names = {}  # clauses that say how a fact is worked out, as in `withdrawn transfers do not count`
     topics: Names = field(
-        default_factory=lambda: {"terms": ("the terms in these rules", "the words that these rules define")}
+        default_factory=lambda: {"terms": ("the terms in these rules", "the words defined in these rules")}
     )
     papers: Phrases = ()  # titles of papers that do not name the topic
 

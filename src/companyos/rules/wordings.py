@@ -48,26 +48,26 @@ THEN = [
         "close the ticket as {resolution} with the reason {reason}",
         "close the ticket as {resolution} (reason: {reason})",
         "resolve the ticket as {resolution}, giving {reason} as the reason",
-        new="end the ticket as {resolution} on the ground of {reason}",
+        new="end the ticket as {resolution} on the grounds of {reason}",
     ),
     *orders(
         "set {field} to {whom} and close the ticket as {resolution} with the reason {reason}",
         "close the ticket as {resolution} (reason: {reason}) with {field} set to {whom}",
         "enter {whom} as {field} and resolve the ticket as {resolution}, giving {reason} as the reason",
-        new="end the ticket as {resolution} on the ground of {reason}, with {whom} in the field {field}",
+        new="end the ticket as {resolution} on the grounds of {reason}, with {whom} in the field {field}",
     ),
     *orders(
         "have {form} signed and close the ticket as {resolution} with the reason {reason}",
         "get {form} signed and close the ticket as {resolution} (reason: {reason})",
         "obtain a signature on {form} and resolve the ticket as {resolution}, giving {reason} as the reason",
-        new="see that {form} is signed, then end the ticket as {resolution} on the ground of {reason}",
+        new="see that {form} is signed, then end the ticket as {resolution} on the grounds of {reason}",
     ),
     *orders(
         "have {form} signed, set {field} to {whom} and close the ticket as {resolution} with the reason {reason}",
         "get {form} signed and close the ticket as {resolution} (reason: {reason}) with {field} set to {whom}",
         "obtain a signature on {form}, enter {whom} as {field} and resolve the ticket as {resolution}, "
         "giving {reason} as the reason",
-        new="see that {form} is signed, then end the ticket as {resolution} on the ground of {reason}, "
+        new="see that {form} is signed, then end the ticket as {resolution} on the grounds of {reason}, "
         "with {whom} in the field {field}",
     ),
 ]
@@ -118,7 +118,7 @@ CHECKS: dict[type[Struct], list[Wording]] = {
     Order: said(
         handbook="make the checks in this order, and let the first one that applies decide: {checks|, }",
         memo="order of the checks, of which the first one that applies decides: {checks|, then }",
-        mail="please go through the checks in the order {checks|, then } and stop at the first one that applies",
+        mail="please go through the checks in the order {checks|, then }, and stop at the first one that applies",
         new="of the following checks, the first one that applies decides the ticket: {checks|; }",
     ),
     Before: said(
@@ -134,8 +134,8 @@ CHECKS: dict[type[Struct], list[Wording]] = {
         "and go by the order of the checks only among equal ones",
         mail="if more than one check applies, the first resolution in the row {resolutions|, } wins, "
         "and the order of the checks matters only for checks with the same resolution",
-        new="among all checks that apply, the one with the strictest resolution decides, from strict to mild "
-        "{resolutions|, }, with the order of the checks as the tie-breaker",
+        new="among all checks that apply, the one with the strictest resolution decides (from strict to mild: "
+        "{resolutions|, }), with the order of the checks as the tie-breaker",
     ),
 }
 
@@ -155,21 +155,21 @@ def _counts() -> list[Wording]:
     for kind, (one, several) in COUNTED_NOUNS.items():
         wordings += said(
             handbook=f"there are no {several}",
-            memo=f"we have no {several}",
+            memo=f"number of {several} in all our papers: 0",
             mail=f"you will find no {several} in our papers",
             new=f"none of our papers contains any {several}",
             fixed={"kind": kind, "count": 0},
         )
         wordings += said(
             handbook=f"in all papers together, there is one {one}",
-            memo=f"we have one {one} in all our papers",
+            memo=f"number of {several} in all our papers: 1",
             mail=f"you will find one {one} in our papers, and no other",
             new=f"our papers contain exactly one {one}",
             fixed={"kind": kind, "count": 1},
         )
         wordings += said(
             handbook=f"in all papers together, there are {{count}} {several}",
-            memo=f"we have {{count}} {several} in all our papers",
+            memo=f"number of {several} in all our papers: {{count}}",
             mail=f"you will find {{count}} {several} in our papers, and no others",
             new=f"our papers contain exactly {{count}} {several}",
             fixed={"kind": kind},
@@ -187,16 +187,16 @@ PAPERS: dict[type[Struct], list[Wording]] = {
         ),
         *said(
             handbook="if {when}, this rule replaces the earlier one: {piece}",
-            memo="please note that one rule has changed for tickets where {when}: {piece}",
+            memo="please note that one rule has changed where {when}: {piece}",
             mail="one rule is different if {when}: {piece}",
             new="forget what the older papers say on this point whenever {when}: {piece}",
         ),
     ],
     Papers: said(
-        handbook="if two papers contradict each other, {by} counts",
-        memo="where our papers contradict each other, please go by {by}",
-        mail="if you read one thing in one paper and another thing in another, {by} is right",
-        new="of two papers that disagree, {by} prevails",
+        handbook="if an amendment contradicts an older paper, {by} counts",
+        memo="where an amendment and an older paper disagree, please go by {by}",
+        mail="if you read one thing in an amendment and another thing in an older paper, {by} is right",
+        new="between an amendment and an older paper that disagree, {by} prevails",
     ),
     Complete: _counts(),
     SeeAlso: said(
@@ -217,6 +217,6 @@ BY = {
     "higher": ("the higher one",),
     "lower": ("the lower one",),
     "special": ("the one with the most conditions",),
-    "later": ("the later one",),
-    "older": ("the older one",),
+    "later": ("the amendment",),
+    "older": ("the older paper",),
 }

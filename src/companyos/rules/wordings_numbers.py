@@ -25,7 +25,7 @@ NUMBERS: dict[type[Struct], list[Wording]] = {
         handbook="in these rules, “{term}” means that {when}",
         memo="where our papers say “{term}”, they mean that {when}",
         mail="when we say “{term}”, we mean that {when}",
-        new="we speak of “{term}” if {when}",
+        new="we use the term “{term}” if {when}",
     ),
     DayMeant: said(
         handbook="the {name} is {day}",
@@ -61,7 +61,7 @@ NUMBERS: dict[type[Struct], list[Wording]] = {
     VersionDay: said(
         handbook="the {limit} is the one that was in force on {day}",
         memo="for the {limit}, please go by the version that was in force on {day}",
-        mail="please look up which {limit} was in force on {day} and use that one",
+        mail="please look up which {limit} was in force on {day}, and use that one",
         new="what counts is the version of the {limit} that was in force on {day}",
     ),
     RateTable: said(
@@ -91,10 +91,12 @@ NUMBERS: dict[type[Struct], list[Wording]] = {
         ),
     ],
     Ladder: said(
-        handbook="{form} is signed by the first of these offices whose limit covers the amount: {offices|, then }",
-        memo="to sign {form}, please take the first office in this row whose limit covers the amount: {offices|, then }",
-        mail="please send {form} to the first of these whose limit covers the amount: {offices|, then }",
-        new="the amount decides who signs {form}, as it is the first of these with a high enough limit: {offices|, then }",
+        handbook="{form} is signed by the first of these offices whose limit covers the amount, and otherwise by nobody: "
+        "{offices|, then }",
+        memo="for the signature on {form}, please take the first of these whose limit covers the amount: {offices|, then }; "
+        "if there is none, nobody signs",
+        mail="please send {form} to the first of these whose limit covers the amount, and to nobody else: {offices|, then }",
+        new="the amount decides who signs {form}: the first of {offices|, then } with a high enough limit, or nobody",
     ),
     Signer: [
         *said(
@@ -107,7 +109,7 @@ NUMBERS: dict[type[Struct], list[Wording]] = {
             handbook="{form} is signed by {office} if {when}",
             memo="where {when}, the signature on {form} is that of {office}",
             mail="if {when}, please have {form} signed by {office}",
-            new="nobody but {office} signs {form} whenever {when}",
+            new="whenever {when}, nobody but {office} signs {form}",
         ),
     ],
     Second: said(

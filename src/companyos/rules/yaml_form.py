@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from companyos.rules.book import Rulebook
-from companyos.rules.conditions import Comparison, Value
+from companyos.rules.conditions import Comparison, Holds, Value, comparison_text
 from companyos.rules.pieces import AnyPiece, Piece
 
 _COMPARISONS: tuple[str, ...] = Comparison.__args__  # type: ignore[attr-defined]
@@ -68,8 +68,7 @@ def _shorten(value: Any) -> Any:
     """Replace each comparison by one text."""
     if isinstance(value, dict):
         if value.get("condition") == "holds":
-            than = value.get("than", True)
-            return f"{value['fact']} {value.get('op', 'is')} {str(than).lower() if isinstance(than, bool) else than}"
+            return comparison_text(msgspec.convert(value, Holds))
         return {key: _shorten(one) for key, one in value.items()}
     return [_shorten(one) for one in value] if isinstance(value, list | tuple) else value
 
