@@ -126,6 +126,37 @@ def _arrow(path: str, x: float = 0, y: float = 0, text: str = "", anchor: str = 
     yield _text(x, y, text, "faint small", anchor or ("start" if "V" in path else "middle")) if text else ""
 
 
+# -- the path of a rule ------------------------------------------------------------------------------------------------
+
+
+def rules() -> str:
+    """Draw how a rulebook is drawn, written down, read back and decided by."""
+    parts = [
+        *_box(24, 36, 140, 84, "Seed", ["draws a variant", "for each slot"]),
+        *_box(232, 36, 140, 84, "Rulebook", ["pieces: checks,", "exemptions, limits …"]),
+        *_box(440, 36, 140, 84, "Documents", ["policies, memos,", "amendments, answers"]),
+        *_box(632, 36, 104, 84, "Agent", ["reads what", "it finds"]),
+        *_box(232, 196, 140, 84, "Judge", ["answers questions", "from the causes"]),
+        *_box(440, 196, 140, 84, "Expert", ["answers questions", "by making calls"]),
+        *_box(
+            232,
+            356,
+            348,
+            84,
+            "decide(book)",
+            ["asks for one fact at a time,", "and returns a ruling with the pieces it used"],
+        ),
+        *_arrow("M164 78H230", 197, 70, "builds"),
+        *_arrow("M372 66H438", 405, 58, "renders"),
+        *_arrow("M580 78H630"),
+        *_arrow("M302 120V194", 294, 160, "has it", "end"),
+        *_arrow("M510 120V194", 518, 160, "parses what it has read"),
+        *_arrow("M302 280V354", 294, 320, "facts", "end"),
+        *_arrow("M510 280V354", 518, 320, "facts"),
+    ]
+    return _picture("A rulebook is drawn, rendered into documents, parsed by the expert, and decided by", 464, parts)
+
+
 # -- one episode -------------------------------------------------------------------------------------------------------
 
 _ROW, _TOP = 23, 96
@@ -222,7 +253,7 @@ def _played(task_id: str) -> CompanyEnv:
     return env
 
 
-PICTURES = {"flow": flow, "timeline": timeline, "twins": twins}
+PICTURES = {"flow": flow, "rules": rules, "timeline": timeline, "twins": twins}
 
 
 def main() -> None:

@@ -43,6 +43,7 @@ ENABLES = {
     "train": "language models that learn here: `companyos train sft`, `companyos train grpo`",
     "verifiers": "`vf-eval companyos-verifiers`",
     "web": "episodes over HTTP and in a browser: `companyos serve`, without MCP and without PostgreSQL",
+    "yaml": "rulebooks as YAML: `companyos.rules.from_yaml`",
 }
 
 
