@@ -4,7 +4,7 @@
 expert by making calls. Facts that cost more are asked later, and only if the decision depends on them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
 
 from companyos.rules.book import Rulebook
@@ -180,7 +180,7 @@ class _Decider:
         if isinstance(piece, Ladder | Signer):
             return (yield from self.signer(name))
         if isinstance(piece, Limit):
-            return (yield from self.figure(piece))
+            return (yield from self.figure(name))
         piece = yield from self.in_force(piece)
         if isinstance(piece, Definition):
             return (yield from self.all_hold(piece.when))
@@ -201,39 +201,41 @@ class _Decider:
                 return name
         raise ValueError(f"no level of {scale.scale} fits; its last level must have no conditions")
 
-    def figure(self, limit: Limit) -> Inquiry[int]:
+    def figure(self, limit: str) -> Inquiry[int]:
         """Return the number of a limit: of the right version, and the special figure that fits, if any."""
-        edition = 0
-        version = self.book.find(VersionDay, limit.limit)
-        if version is not None:
-            self.use(version)
-            edition = int((yield from self.ask("edition", limit.limit, version.day)))
-        if edition > 0:
-            return (yield from self.figure_in(Rulebook(self.book.editions[edition - 1]), limit, self.as_it_is))
-        self.rely_on_all("special_figure")
-        return (yield from self.figure_in(self.book, limit, self.in_force))
-
-    def figure_in(self, book: Rulebook, limit: Limit, version: "Callable[[Piece], Inquiry[Piece]]") -> Inquiry[int]:
-        """Return the number of a limit in a book. `version` returns the version of a piece that counts."""
+        edition = yield from self.edition(limit)
+        book = Rulebook(self.book.editions[edition - 1]) if edition else self.book
         fitting = []
         for base in book.all(Instead):
-            if base.limit == limit.limit:
-                special = cast("Instead", (yield from version(base)))
+            if base.limit == limit:
+                special = yield from self.version(base, edition)
                 if (yield from self.all_hold(special.when)):
                     fitting.append(special)
         if not fitting:
-            return cast("Limit", (yield from version(book.get(Limit, limit.limit)))).number
+            return (yield from self.version(book.get(Limit, limit), edition)).number
         if len(fitting) == 1:
             return fitting[0].number
-        which = self.book.get(WhichFigure, limit.limit)
+        which = self.book.get(WhichFigure, limit)
         self.use(which)
         return chosen(which, fitting)
 
-    def as_it_is(self, piece: Piece) -> Inquiry[Piece]:
-        """Return the piece. No amendment replaces a piece of an older version."""
+    def edition(self, limit: str) -> Inquiry[int]:
+        """Return which version of a limit counts: 0 for the present one, 1 for the one before it."""
+        version = self.book.find(VersionDay, limit)
+        edition = 0
+        if version is not None:
+            self.use(version)
+            edition = int((yield from self.ask("edition", limit, version.day)))
+        if edition == 0:
+            self.rely_on_all("special_figure")
+        return edition
+
+    def version(self, piece: P, edition: int) -> Inquiry[P]:
+        """Return the piece, or its amendment. No amendment replaces a piece of an older version."""
+        if edition == 0:
+            return (yield from self.in_force(piece))
         self.use(piece)
         return piece
-        yield  # this makes it a generator, as `in_force` is
 
     # -- signatures ----------------------------------------------------------------------------------------------------
 

@@ -46,15 +46,14 @@ from companyos.rules.voices import Author
 MAX_WORDS = 120
 DocumentKind = Literal["policy", "amendment", "memo", "answer"]
 _SECTIONS: dict[str, tuple[type[Piece], ...]] = {
-    "order of checks": (Order, Before, Strictest, Otherwise, Papers, SeeAlso, AskOwner),
+    "order of checks": (Order, Before, Strictest, Otherwise),
     "checks": (Check,),
     "exemptions": (Unless, Despite),
     "figures": (Limit, Instead, RateTable),
-    "which figures count": (VersionDay, WhichFigure),
     "terms": (Definition, DayMeant, Computed, Scale, Level),
     "signing": (Ladder, Signer, Second),
     "evidence": (Evidence,),
-    "index": (Complete,),
+    "how to read these rules": (Complete, VersionDay, WhichFigure, Papers, SeeAlso, AskOwner),
     "amendment": (Amends,),
 }
 _SECTION_OF = {kind: section for section, kinds in _SECTIONS.items() for kind in kinds}
