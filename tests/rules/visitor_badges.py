@@ -168,7 +168,7 @@ SLOTS = (
     }, held_out=("backwards",)),
     Slot("order_change", {
         "no": None,
-        "contractor": (CONTRACTOR,),
+        "guest": (Holds("visitor", "is", "guest"),),
         "host": (Applies("host"),),
         "strictest": Strictest(("escalated", "cannot_be_done", "declined", "duplicate", "on_hold")),
     }),
@@ -178,7 +178,7 @@ SLOTS = (
         "manager": Then("escalated", "document_expired", "escalated_to", "Site Manager"),
     }),
     Slot("passport_unless", {
-        "brief": (BRIEF,), "no": None, "auditor_or_guest": (AnyOf((AUDITOR, Holds("minor"))),),
+        "brief": (BRIEF,), "no": None, "auditor_or_minor": (AnyOf((AUDITOR, Holds("minor"))),),
     }),
     Slot("passport_despite", {"no": None, "lab": (LAB,)}),
     Slot("qualifying_day", {"visit": "visit_on", "opened": "opened"}),

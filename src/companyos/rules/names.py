@@ -3,6 +3,7 @@
 The second part of each type says what kind of name it is. `Vocabulary` has the phrases of each kind.
 """
 
+import re
 from typing import Annotated
 
 FactName = Annotated[str, "fact"]
@@ -24,3 +25,8 @@ Way = Annotated[str, "way"]
 CitedFact = Annotated[str, "citation"]
 Title = Annotated[str, "paper"]
 Topic = Annotated[str, "topic"]
+
+
+def snake_case(name: str) -> str:
+    """Return the name of a class in the form that YAML uses, such as `day_meant`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

@@ -4,7 +4,6 @@
 A piece without one, such as an exemption, only adds to the others.
 """
 
-import re
 from typing import Annotated, ClassVar, Literal, get_args
 
 from msgspec import Struct
@@ -30,14 +29,11 @@ from companyos.rules.names import (
     Title,
     Topic,
     Way,
+    snake_case,
 )
 
 NO_CHECK = "none"  # stands for a check in `Evidence` and in a ruling if no check applies
 NOBODY = "nobody"  # the signer, if no office may sign
-
-
-def snake_case(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 class Piece(Struct, frozen=True, tag_field="rule", tag=snake_case, omit_defaults=True):
