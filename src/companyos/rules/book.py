@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import TypeVar, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from companyos.rules.pieces import (
     COUNTED,
@@ -15,6 +16,7 @@ from companyos.rules.pieces import (
     Counted,
     DayMeant,
     Definition,
+    Instead,
     Ladder,
     Limit,
     Piece,
@@ -88,6 +90,10 @@ class Rulebook(Struct, frozen=True, dict=True):
         """Return the book with further pieces."""
         return Rulebook((*self.pieces, *pieces), self.editions)
 
+    def with_limit_moved(self, limit: str, by: int) -> "Rulebook":
+        """Return the book with all figures of a limit higher by a number, so that a drifting limit keeps their order."""
+        return Rulebook(tuple(_moved(piece, limit, by) for piece in self.pieces), self.editions)
+
     @cached_property
     def _by_type(self) -> dict[type[Piece], list[Piece]]:
         found: dict[type[Piece], list[Piece]] = {}
@@ -106,3 +112,11 @@ class Rulebook(Struct, frozen=True, dict=True):
     @cached_property
     def _by_name(self) -> dict[str, Piece]:
         return {getattr(piece, _NAMED[type(piece)]): piece for piece in self.pieces if type(piece) in _NAMED}
+
+
+def _moved(piece: AnyPiece, limit: str, by: int) -> AnyPiece:
+    if isinstance(piece, Amends):
+        return replace(piece, piece=_moved(piece.piece, limit, by))
+    if isinstance(piece, Limit | Instead) and piece.limit == limit:
+        return replace(piece, number=piece.number + by)
+    return piece

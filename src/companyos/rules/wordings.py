@@ -32,7 +32,10 @@ from companyos.rules.pieces import (
 
 
 def said(*, new: str = "", fixed: Mapping[str, Any] | None = None, **texts: str) -> list[Wording]:
-    """Return the wordings of a piece: one for each register, and a held-out one for all of them."""
+    """Return the wordings of a piece: one for each register, and a held-out one for all of them.
+
+    A second wording for a register has an underscore behind its name, such as `handbook_`.
+    """
     registers: dict[str, Register] = {"handbook": "handbook", "memo": "memo", "mail": "mail"}
     known = [Wording(text, registers[name.rstrip("_")], fixed=fixed or {}) for name, text in texts.items()]
     return [*known, Wording(new, held_out=True, fixed=fixed or {})] if new else known
