@@ -147,7 +147,7 @@ def rules() -> str:
             ["asks for one fact at a time,", "and returns a ruling with the pieces it used"],
         ),
         *_arrow("M164 78H230", 197, 70, "builds"),
-        *_arrow("M372 66H438", 405, 58, "renders"),
+        *_arrow("M372 78H438", 405, 70, "renders"),
         *_arrow("M580 78H630"),
         *_arrow("M302 120V194", 294, 160, "has it", "end"),
         *_arrow("M510 120V194", 518, 160, "parses what it has read"),
