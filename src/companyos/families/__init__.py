@@ -24,6 +24,7 @@ from companyos.families import (
     vendor_onboarding,
 )
 from companyos.families.kit.case import Case
+from companyos.families.kit.company import company_of, is_built
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family, Setting
 
 # The families of the benchmark, without those that plug-ins add.
@@ -94,7 +95,17 @@ def setting(task: TaskId) -> Setting:
     return family(task.family).set_up(task)
 
 
+def company_is_built(task: TaskId) -> bool:
+    """Return whether the company of a task is in memory. If not, `build_company` takes milliseconds to build it."""
+    return is_built(task.split, task.seed, task.size)
+
+
+def build_company(task: TaskId) -> None:
+    """Build the company of a task, so that its episode begins quickly."""
+    company_of(task.split, task.seed, task.size)
+
+
 __all__ = [
     "FAMILIES", "SHORT_FAMILIES", "STARTER_FAMILIES", "Case", "Ending", "Family", "EpisodeSoFar", "Setting", "ExpertStyle",
-    "canonical", "family", "family_of", "installed", "setting",
+    "build_company", "canonical", "company_is_built", "family", "family_of", "installed", "setting",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -176,3 +177,15 @@ def test_every_policy_has_one_version_in_force_and_most_have_older_ones() -> Non
     assert len(set(in_force)) == len(in_force)
     assert {policy.title for policy in policies} == set(in_force)
     assert len(policies) > 2 * len(in_force)
+
+
+# -- threads -----------------------------------------------------------------------------------------------------------
+
+
+def test_threads_that_ask_for_a_company_at_the_same_time_share_it() -> None:
+    seed = 900 * SEEDS_PER_COMPANY
+    assert not company_module.is_built("train", seed, "small")
+    with ThreadPoolExecutor(8) as pool:
+        companies = list(pool.map(lambda _: company_of("train", seed, "small"), range(32)))
+    assert company_module.is_built("train", seed, "small")
+    assert all(company is companies[0] for company in companies)

@@ -6,6 +6,7 @@ keep what they write to themselves. So a task costs the same in a small company 
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from threading import Lock
 from types import MappingProxyType
 from weakref import WeakValueDictionary
 
@@ -48,21 +49,33 @@ _in_use: WeakValueDictionary[tuple[str, int, str], SharedCompany] = WeakValueDic
 _recent: OrderedDict[tuple[str, int, str], SharedCompany] = OrderedDict()
 
 
+_lock = Lock()  # threads of a server look companies up, too
+
+
 def company_of(split: str, seed: int, size: str) -> SharedCompany:
-    """Return the company in which the tasks of a seed take place."""
-    return _company(split, seed // SEEDS_PER_COMPANY % COMPANIES, size)
+    """Return the company in which the tasks of a seed take place. It takes milliseconds to build if it is not there yet."""
+    return _company(split, _number(seed), size)
+
+
+def is_built(split: str, seed: int, size: str) -> bool:
+    """Return whether the company of a seed is there already."""
+    return (split, _number(seed), size) in _in_use
+
+
+def _number(seed: int) -> int:
+    return seed // SEEDS_PER_COMPANY % COMPANIES
 
 
 def _company(split: str, number: int, size: str) -> SharedCompany:
     """Return a company, built at the first call."""
     key = (split, number, size)
-    company = _recent.get(key) or _in_use.get(key)
-    if company is None:
-        company = _in_use[key] = _build(split, number, size)
-    _recent[key] = company
-    _recent.move_to_end(key)
-    while len(_recent) > 1 and sum(kept.record_count for kept in _recent.values()) > _MAX_RECORDS:
-        _recent.popitem(last=False)
+    company = _in_use.get(key) or _build(split, number, size)
+    with _lock:
+        company = _in_use.setdefault(key, company)  # another thread may have been faster
+        _recent[key] = company
+        _recent.move_to_end(key)
+        while len(_recent) > 1 and sum(kept.record_count for kept in _recent.values()) > _MAX_RECORDS:
+            _recent.popitem(last=False)
     return company
 
 

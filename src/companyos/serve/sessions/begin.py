@@ -1,5 +1,6 @@
 """Begins sessions: reads which task a reset asks for, at every endpoint, and checks that this server allows it."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -11,7 +12,7 @@ from companyos.core.task import SIZES, SPLITS, TaskId
 from companyos.data.splits import CHAOS, task_at
 from companyos.env import CompanyEnv, task_named
 from companyos.env.rewards import chosen_name, profile
-from companyos.families import canonical
+from companyos.families import build_company, canonical, company_is_built
 from companyos.serve.errors import InvalidTask, Malformed, UnknownSession
 from companyos.serve.messages.bodies import ResetBody
 from companyos.serve.ops.settings import Settings
@@ -46,6 +47,8 @@ async def begin(
         task = _task(body)
         reward = chosen_name(body.reward)
         profile(reward)  # checked before the old session is closed
+        if not company_is_built(task):
+            await asyncio.to_thread(build_company, task)  # other clients are served meanwhile
         return await queue.run(replace_session)
 
 
