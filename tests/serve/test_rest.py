@@ -193,7 +193,8 @@ def test_inspecting_needs_the_admins_token_and_is_not_there_without_one(api: App
     env = make(task_id(7, "50"))
     assert whole["digest"] == env.digest()
     assert whole["causes"] == msgspec.to_builtins(env.setting.causes)
-    assert whole["records"]["Ticket"]
+    assert env.setting.case.ticket_id in [ticket["id"] for ticket in whole["records"]["Ticket"]]
+    assert whole["other_records"]["Ticket"] > 4000
     with AppClient(admin_token="") as closed:
         where = {"session_id": closed.reset()["session_id"]}
         assert code_of(closed.get("/inspect", params=where, headers={"authorization": "Bearer "})) == (404, "no_such_place")

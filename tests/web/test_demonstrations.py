@@ -245,7 +245,7 @@ def test_everything_is_shown_in_demonstrations_and_only_there(site: RunningSite)
     step(address)
     page = httpx.get(address).text
     assert "The right ending is" in page
-    assert "All records" in page
+    assert "Records of the case" in page
     assert httpx.get(f"{address}/world").status_code == 200
     assert "The right ending is" not in httpx.get(f"{address}?view=agent").text
     agent = site.agent(TASKS[0])

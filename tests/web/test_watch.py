@@ -86,7 +86,7 @@ def test_hidden_data_is_for_admins(site: RunningSite, solved: CompanyEnv) -> Non
         assert "⚡ Interference" in shown
         earned = sum(turn.reward for turn in solved.turns[:20])
         assert f"{earned:+.2f}" in seen.page.locator("#state").inner_text()
-        seen.page.get_by_role("link", name="All records").click()
+        seen.page.get_by_role("link", name="Records of the case").click()
         seen.page.locator(".records summary").first.click()
         assert "gita.lindt" in seen.page.locator("main").inner_text()
         check_clean(seen, site)

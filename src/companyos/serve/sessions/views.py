@@ -69,7 +69,8 @@ class Inspection(msgspec.Struct, frozen=True):
     reason: str
     goals: dict[str, bool]
     turns: list[Turn]
-    records: dict[str, list[Any]]
+    records: dict[str, list[Any]]  # those that the case has added or changed, by type
+    other_records: dict[str, int]  # how many others the company has, by type
 
 
 def inspect(session: Session) -> Inspection:
@@ -89,5 +90,6 @@ def inspect(session: Session) -> Inspection:
         reason=ending.reason,
         goals={name: goal.holds(world) for name, goal in ending.named_goals.items()},
         turns=env.turns,
-        records={kind.__name__: list(world.all(kind)) for kind in KINDS},
+        records={kind.__name__: list(world.own(kind).values()) for kind in KINDS},
+        other_records={kind.__name__: world.count(kind) - len(world.own(kind)) for kind in KINDS},
     )

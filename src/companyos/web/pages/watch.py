@@ -200,12 +200,15 @@ class WatchPages:
         )
 
     async def world(self, request: Request) -> Response:
-        """Every record of the company, for admins, and for everybody in demonstrations."""
+        """The records that the case has added or changed, for admins, and for everybody in demonstrations."""
         watched = await self._watched(request)
         if not _may_see_hidden(request, watched.session_id):
             raise WrongToken if self._has_admin else UnknownRoute("there is no such page")
         world = watched.recorder.env.world
-        kinds = [(kind.__name__, kind.hidden, [view(record) for record in world.all(kind)]) for kind in KINDS]
+        kinds = [
+            (kind.__name__, kind.hidden, list(map(view, own := world.own(kind).values())), world.count(kind) - len(own))
+            for kind in KINDS
+        ]
         return self._site.page("watch_world.html", code=request.path_params["code"], kinds=kinds, **watched.status(True))
 
     # -- live updates ------------------------------------------------------------------------------------------------
