@@ -82,7 +82,7 @@ FAMILIES = option(
 )
 DOSES_HELP = "doses or presets, separated by commas; each: every dial alone, at 1"
 SPLIT = option("--split", default="train", choices=SPLITS, help="the split of the tasks")
-SIZE = option("--size", default=SIZES[0], choices=SIZES, help="the size of the company: 10,000, 140 or 16,000 records")
+SIZE = option("--size", default=SIZES[0], choices=SIZES, help="the size of the company: 10,000, 110 or 16,000 records")
 JSON = option("--json", action="store_true", help="print one JSON object instead of text")
 WORKERS = option("--workers", type=count, default=2, help="number of processes")
 EPISODE = (
