@@ -113,7 +113,7 @@ def test_the_command_and_the_module_are_the_same(plain: Place) -> None:
 
 
 def test_five_lines_play_offline(plain: Place) -> None:
-    assert re.match(r"\[Thu .*, step 1 of 86\] ok\nT-7062; ", plain.offline("runpy.run_path(sys.argv[0])", FIVE_LINES))
+    assert re.match(r"\[Thu .*, step 1 of 86\] ok\nT-9262; ", plain.offline("runpy.run_path(sys.argv[0])", FIVE_LINES))
     with pytest.raises(subprocess.CalledProcessError) as refused:
         plain.offline("import socket; socket.create_connection(('127.0.0.1', 9))")
     assert "asks the network" in refused.value.stderr
@@ -147,7 +147,7 @@ def test_what_needs_one_says_so_and_the_doctor_agrees(plain: Place) -> None:
 
 def test_the_sdist_installs_too(built: Path, tmp_path: Path) -> None:
     place = Place(tmp_path / "place", str(built / f"companyos-{VERSION}.tar.gz"))
-    assert "T-7062; " in place.run("python", FIVE_LINES)
+    assert "T-9262; " in place.run("python", FIVE_LINES)
 
 
 # -- with extras -------------------------------------------------------------------------------------------------------

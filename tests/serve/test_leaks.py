@@ -185,7 +185,8 @@ def test_nothing_that_is_hidden_is_shown_or_logged(
 
 
 def test_pages_that_are_the_same_for_all_name_nothing_of_any_family() -> None:
-    public = {"milestones", "plain", "origin", "sent"}  # words of ours or of HTTP's that some cause is called by, too
+    # Words of ours or of HTTP that are also the names or values of some cause.
+    public = {"milestones", "plain", "origin", "sent", "small", "large"}
     with AppClient() as api:
         pages = [api.get(place).text for place in LISTINGS]
         ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}

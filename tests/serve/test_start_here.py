@@ -31,14 +31,14 @@ def printed(block: Block, server: Server) -> str:
 
 def test_openenvs_client_reads_the_ticket(server: Server) -> None:
     [block] = [block for block in ON_A_SERVER if "openenv" in block.code]
-    assert "T-7062; title=Onboard" in printed(block, server)
+    assert "T-9262; title=Onboard" in printed(block, server)
 
 
 def test_an_mcp_host_finds_the_tools_and_reads_the_ticket(server: Server) -> None:
     [block] = [block for block in ON_A_SERVER if "fastmcp" in block.code]
     said = printed(block, server)
     assert int(said.split(" ", 1)[0]) > len(TOOLBOX.names)  # one more shows the brief again, and chaos adds clutter
-    assert "T-7062; title=Onboard" in said
+    assert "T-9262; title=Onboard" in said
 
 
 def test_the_configuration_for_mcp_hosts_names_a_command_line_of_ours() -> None:
