@@ -1,14 +1,17 @@
 """The office in a browser: the expert works by clicking, and no click makes two steps."""
 
+import httpx
 import pytest
 
+from companyos.core.calls import Call
 from companyos.core.task import TaskId
 from companyos.env import make, par, run_expert
 from companyos.families import FAMILIES, EpisodeSoFar, ExpertStyle, family
 from companyos.web.screen.driver import OfficeDriver
+from tests.serve.servers import body_of, good
 from tests.web.browser import Visit, browsing
 from tests.web.page_checks import check_clean, look_at
-from tests.web.site import RunningSite
+from tests.web.site import RunningSite, served
 
 SEED, CHAOS = 7, 0.5
 
@@ -58,8 +61,22 @@ def test_a_newcomer_plays_within_two_clicks(site: RunningSite) -> None:
         seen.page.locator("blockquote button").first.click()
         seen.page.wait_for_load_state()
         assert steps(seen, site) == 1
-        assert seen.page.get_by_role("heading", level=1).inner_text() == "Onboard Granite Couriers SA"
+        assert seen.page.get_by_role("heading", level=1).inner_text().startswith("Onboard ")
         check_clean(seen, site)
+
+
+def test_each_newcomer_gets_a_first_task_whose_verdict_no_other_session_withholds() -> None:
+    """Nobody finishes the first sessions, so a second session of their task would have no verdict."""
+    with served() as site, httpx.Client(base_url=site.url) as guest:
+        places = [guest.post("/play/first").headers["location"].removesuffix("/0") for _ in range(3)]
+        sessions = [site.session(f"{place}/0") for place in places]
+        assert [TaskId.parse(session.header.task_id).seed for session in sessions] == [7, 8, 9]
+        ticket, session_id = sessions[-1].env.setting.case.ticket_id, sessions[-1].header.session_id
+        closing = {"ticket_id": ticket, "resolution": "declined", "reason": "not_due", "evidence": []}
+        good(guest.post("/step", json=body_of(session_id, Call("ticketdesk", "resolve_ticket", closing))))
+        assert "You closed it as declined, not due" in guest.get(f"{places[-1]}/verdict").text
+        again = guest.post("/play/first").headers["location"]
+        assert TaskId.parse(site.session(again).header.task_id).seed == 9  # it is free again
 
 
 def test_reload_back_and_double_click_make_no_second_step(site: RunningSite) -> None:

@@ -13,6 +13,7 @@ from starlette.routing import Route
 from companyos.chaos import read_doses
 from companyos.core.errors import BadTask
 from companyos.core.task import MAX_SEED, TaskId
+from companyos.env import task_named
 from companyos.families import FAMILIES, family
 from companyos.serve.errors import InvalidTask, Malformed
 from companyos.serve.http.requests import client_of
@@ -20,12 +21,15 @@ from companyos.serve.messages.bodies import ResetBody
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.begin import begin, read_reset
+from companyos.serve.sessions.truth import TruthAccess
 from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.web.labels import title_and_question
 from companyos.web.links import decode_task_link
 from companyos.web.site import FormState, Site, SubmittedForm, read_form, redirect_to
 
 PROPOSED_SEEDS = 1000  # the form proposes a random seed below this
+# The task that the front page starts: the first of these seeds on which nobody works.
+FIRST_FAMILY, FIRST_CHAOS, FIRST_SEEDS = "vendor_onboarding", 0.25, range(7, 57)
 # The doses that the form offers, mildest first.
 DAYS = (
     (0.0, "Calm", "Nothing goes wrong."),
@@ -43,10 +47,12 @@ class PlayPages:
 
     def open(self, app: FastAPI, site: Site, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         self._site, self._queue, self._settings = site, queue, settings
+        self._truth_access = TruthAccess()
         app.router.routes.extend(
             [
                 Route("/play", self.choose),
                 Route("/play", self.begin, methods=["POST"]),
+                Route("/play/first", self.begin_first, methods=["POST"]),
                 Route("/play/{code}", self.linked),
                 Route("/play/{code}", self.begin_linked, methods=["POST"]),
             ]
@@ -66,6 +72,14 @@ class PlayPages:
             return await self._start(request, reset_body(form))
         except Malformed as error:
             return self._choice_page(FormState(form.filled_in(), error))
+
+    async def begin_first(self, request: Request) -> Response:
+        """Start a first task that no unfinished session has: such a session would withhold the player's verdict."""
+        await read_form(request)
+        tasks = [task_named(FIRST_FAMILY, seed, FIRST_CHAOS) for seed in FIRST_SEEDS]
+        in_use = await self._queue.run(lambda sessions: self._truth_access.unfinished(sessions, tasks))
+        task = next((task for task in tasks if task.key not in in_use), tasks[0])
+        return await self._start(request, ResetBody(task=str(task)))
 
     async def linked(self, request: Request) -> Response:
         """The page of a shared link. It shows what a player may know before the start."""
