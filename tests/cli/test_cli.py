@@ -401,6 +401,9 @@ def test_tasks_prints_ids_that_can_be_made() -> None:
 def test_tools_are_a_table_or_the_schemas() -> None:
     _, out, _ = run("tools")
     assert "update_ticket ticket_id field value " in out
+    lines = [line.split(maxsplit=1)[0] for line in out.splitlines()]
+    apps = {app: lines.index(app) for app in ("ticketdesk", "datahub", "approvalflow")}  # a call has to name the app
+    assert apps["ticketdesk"] < lines.index("wait") < apps["datahub"] < lines.index("get_entry") < apps["approvalflow"]
     _, out, _ = run("tools", "--json")
     assert msgspec.json.decode(out) == companyos.tools()
 

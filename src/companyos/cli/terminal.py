@@ -128,11 +128,15 @@ def show_verdict(env: CompanyEnv, console: Console) -> None:
 
 
 def tool_table(toolbox: Toolbox) -> Table:
-    """A table of all tools: arguments and description."""
-    return grid(
-        (Text(tool.method, "cyan").append(usage(tool).removeprefix(tool.method), "default"), tool.description.split("\n")[0])
-        for tool in toolbox
-    )
+    """A table of all tools, grouped by app, which a call has to name: arguments and description."""
+    rows: list[tuple[str | Text, ...]] = []
+    for app in toolbox.apps:
+        rows.append((Text(app, "bold"), ""))
+        for tool in toolbox:
+            if tool.app == app:
+                name = Text("  ").append(tool.method, "cyan").append(usage(tool).removeprefix(tool.method), "default")
+                rows.append((name, tool.description.split("\n")[0]))
+    return grid(rows)
 
 
 def show_tools(toolbox: Toolbox, console: Console) -> None:
