@@ -98,7 +98,7 @@ def test_blame_skips_files_of_a_folder_that_are_not_transcripts(runs: Path, caps
     (folder / "notes.jsonl").write_text("{}\n{}\n")
     assert main(["blame", str(folder)]) == 0
     printed = capsys.readouterr()
-    assert printed.out.startswith("1 episodes: 0 succeeded; 1 failed.")
+    assert printed.out.startswith("1 episode: 0 succeeded; 1 failed.")
     cut, notes = printed.err.splitlines()
     assert cut.startswith(f"companyos: skipped {folder / 'cut.jsonl'}: truncated transcript: ")
     assert notes.startswith(f"companyos: skipped {folder / 'notes.jsonl'}: not a transcript: ")

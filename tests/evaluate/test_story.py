@@ -303,7 +303,7 @@ def test_the_reason_of_the_expert_stands_with_the_call_that_it_leads_to() -> Non
     assert plan.call.startswith("search_policies")
     [line] = [line for line in sentences(lost) if line.startswith("The expert would have ")]
     assert line.startswith(
-        f"The expert would have gone on there, and its call {plan.reasoned_number} would have been: {plan.reasoned_call}"
+        f"The expert would have continued there, with this as its call {plan.reasoned_number}: {plan.reasoned_call}"
     )
     assert plan.reasoned_call == f"get_entry {role(env, 'entry')}"
     later = plan.calls - plan.reasoned_number

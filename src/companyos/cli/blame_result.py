@@ -50,7 +50,7 @@ def habit_lines(files: Sequence[BlamedFile]) -> Iterator[str]:
     failed = [file for file in files if file.blame.kind != NOTHING]
     successes = sum(blame.success for blame in blames)
     luck = f", {sum(blame.luck for blame in blames)} of them by luck" if successes else ""
-    yield f"{len(files)} episodes: {successes} succeeded{luck}; {len(failed)} failed."
+    yield f"{len(files)} {'episode' if len(files) == 1 else 'episodes'}: {successes} succeeded{luck}; {len(failed)} failed."
     for habit in habits(blames):
         yield f"\n{habit.count} of {len(files)}: {habit.habit}"
         episodes = [file for file in failed if habit_of(file.blame) == habit.habit]

@@ -99,7 +99,7 @@ def _expert(plan: ExpertPlan) -> Iterator[str]:
         return
     if plan.reasoned_call:
         reasoned = f"{_cut(plan.reasoned_call)}{_because(plan.reasoned_working)}"
-        yield f"The expert would have gone on there, and its call {plan.reasoned_number} would have been: {reasoned}"
+        yield f"The expert would have continued there, with this as its call {plan.reasoned_number}: {reasoned}"
     else:
         yield f"The expert would have called there: {_cut(plan.call)}{_because(plan.working)}"
     left = plan.calls - (plan.reasoned_number or 1)
