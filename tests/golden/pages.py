@@ -31,7 +31,9 @@ def write_outputs(page: Path) -> None:
     outputs, printed = [], ""
     with TemporaryDirectory() as folder:
         for block in blocks_of(page):
-            if block.runs:
+            if block.is_file:
+                (Path(folder) / block.title).write_text(block.code)
+            elif block.runs:
                 done = run_block(block, Path(folder))
                 assert done.returncode == 0, f"{block}: {done.stderr}"
                 printed = done.stdout

@@ -17,7 +17,7 @@ COMPANY = (1, 2, 4, 6, 7, 8, 9, 10)  # ... by the company
 
 
 def record_ids(prefix: str, draw: Draw, remainders: tuple[int, ...], count: int | None = None) -> list[str]:
-    """Return ids such as `T-7062` in random order: `count` of them, or all there are."""
+    """Return ids such as `T-9262` in random order: `count` of them, or all there are."""
     numbers = _numbers(remainders)
     return [f"{prefix}-{number}" for number in draw.sample(numbers, len(numbers) if count is None else count)]
 
