@@ -5,11 +5,15 @@ after the first or a worse one: there is one chance fewer than there are levels.
 family lets the trouble affect: ids of records, or names of fields, joined by `/`.
 """
 
+from operator import attrgetter
+
 from msgspec.structs import replace
 
 from companyos.chaos.injector import Injector, Level
 from companyos.company import ApprovalType, Comment, Entry, Metric, Mind, Person, Policy, Source, Ticket
 from companyos.core.world import DAY, Draw, World
+
+_cost_center = attrgetter("cost_center")
 
 
 class MissingFields(Injector):
@@ -122,7 +126,7 @@ class OutdatedFields(Injector):
         ticket = world.get(Ticket, target)
         if ticket.cost_center is None:  # `missing_fields` has emptied it
             return
-        other_centers = sorted({person.cost_center for person in world.all(Person)} - {ticket.cost_center})
+        other_centers = sorted(world.count_by(Person, _cost_center).keys() - {ticket.cost_center})
         world.put_at_start(replace(ticket, cost_center=draw.pick(other_centers)))
 
 

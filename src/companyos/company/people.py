@@ -97,8 +97,12 @@ def holder(world: World, role: str) -> Person:
     """Return the person who holds an office, that is, has this job title. Raises `Refused` if nobody has it."""
     for person in world.select(Person, "made", role=role):
         return person
-    offices = ", ".join(sorted(person.role for person in world.all(Person) if person.limit is not None))
+    offices = ", ".join(sorted(person.role for person in world.filter(Person, "made", _signs)))
     raise Refused("unknown_role", f"nobody holds the office {role!r}; offices that sign: {offices}")
+
+
+def _signs(person: Person) -> bool:
+    return person.limit is not None
 
 
 def stand_in(world: World, person: Person, minute: int | None = None) -> Person:

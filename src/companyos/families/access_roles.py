@@ -70,7 +70,7 @@ def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str,
     """Add a system with roles of these templates, in random order and under names that do not reveal the template."""
     world = company.world
     reference = f"SYS-{draw.between(10_000, 99_999)}"
-    details = {"owner": owner, "vendor": company.firms[-1].name}
+    details = {"owner": owner, "vendor": company.firms.last().name}
     system = world.put_at_start(Entry(company.entry_ids.pop(0), "system", name, reference, "in service", details))
     ids = {template: company.entry_ids.pop(0) for template in draw.shuffled(templates)}
     titles = draw.sample(TITLES, len(templates))

@@ -164,10 +164,10 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 def _make_room(company: Backdrop) -> None:
     """Add firms and ids for more than one case. They differ from those of the backdrop and of `everyday`."""
     add_firms(company)
-    draw = company.world.streams.at("room")
-    company.ticket_ids.extend(record_ids("T", draw, MORE_CASES, 80))
-    company.entry_ids.extend(record_ids("E", draw, MORE_CASES, 250))
-    company.policy_ids.extend(record_ids("P", draw, MORE_CASES, 150))
+    draw = company.world.streams.at("room")  # all ids are drawn now, because the three lists share this stream
+    company.ticket_ids.extend(list(record_ids("T", draw, MORE_CASES, 80)))
+    company.entry_ids.extend(list(record_ids("E", draw, MORE_CASES, 250)))
+    company.policy_ids.extend(list(record_ids("P", draw, MORE_CASES, 150)))
 
 
 def _add_ticket(company: Backdrop, draw: Draw, department: str) -> Ticket:

@@ -28,6 +28,14 @@ memos = st.builds(Memo, st.sampled_from([f"M-{n}" for n in range(12)]), texts, s
 different_memos = st.lists(memos, max_size=8, unique_by=lambda memo: memo.id)
 
 
+def is_old(memo: Memo) -> bool:
+    return memo.written < 2
+
+
+def topic_of(memo: Memo) -> str:
+    return memo.topic
+
+
 def shared_world(records: list[Memo]) -> World:
     return World(Streams("test"), 0, (Memo,), {Memo: SharedTable(records)})
 
@@ -47,9 +55,14 @@ def answers(world: World) -> list[Any]:
         *(world.select(Memo, "newest", topic="b", written=1) for _ in range(2)),  # the second one comes from the cache
         *(world.search(Memo, query, "newest") for query in ("", "alder", "AL", "cloud alder", "m-1", "nothing", "x")),
         *(world.search(Memo, "ald") for _ in range(2)),
+        *(world.search(Memo, query, "newest", is_old) for query in ("", "al")),
+        *(world.filter(Memo, order, is_old) for order in ("made", "newest")),
         *(world.with_prefix(Memo, prefix) for prefix in ("", "M-1", "N")),
     ]
-    return [(len(listing), list(listing), listing[0:2], listing[2:5]) for listing in listings]
+    for listing in listings:
+        assert [listing[place] for place in range(len(listing))] == list(listing)
+    pages = [(len(listing), list(listing), listing[0:2], listing[2:5]) for listing in listings]
+    return [*pages, list(world.count_by(Memo, topic_of).items())]
 
 
 @settings(STEADY, max_examples=200)

@@ -6,6 +6,7 @@ The dial `tool_clutter` decides which of them an episode offers.
 import re
 from collections import Counter
 from functools import lru_cache
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -41,8 +42,11 @@ _PREVIOUS_SYSTEM = f"previous system, read-only since {SWITCHED_OFF}"
 @ticketdesk.tool(minutes=4, steady=True)
 def search_archive(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
     """Search finished tickets only, by words in id, title, subject or reference, newest first, ten a page."""
-    finished = [ticket for ticket in world.search(Ticket, query, "newest") if ticket.status in FINISHED]
-    return paged(finished, page, LIST_FIELDS)
+    return paged(world.search(Ticket, query, "newest", _is_finished), page, LIST_FIELDS)
+
+
+def _is_finished(ticket: Ticket) -> bool:
+    return ticket.status in FINISHED
 
 
 @ticketdesk.tool(minutes=2)
@@ -76,10 +80,20 @@ def request_callback(world: World, ticket_id: TicketId) -> Comment:
 @ticketdesk.tool(minutes=15, steady=True)
 def export_report(world: World, desk: DeskName) -> dict[str, Any]:
     """Draw up how many tickets a desk has, by status and by priority."""
-    of_desk = world.select(Ticket, "made", desk=desk)
-    by_status = Counter(ticket.status for ticket in of_desk)
-    by_priority = Counter(ticket.priority or "none" for ticket in of_desk)
-    return {"desk": desk, "tickets": len(of_desk), "by_status": dict(by_status), "by_priority": dict(by_priority)}
+    by_status = _of_desk(world.count_by(Ticket, _desk_and_status), desk)
+    by_priority = _of_desk(world.count_by(Ticket, _desk_and_priority), desk)
+    return {"desk": desk, "tickets": sum(by_status.values()), "by_status": by_status, "by_priority": by_priority}
+
+
+_desk_and_status = attrgetter("desk", "status")
+
+
+def _desk_and_priority(ticket: Ticket) -> tuple[str, str]:
+    return ticket.desk, ticket.priority or "none"
+
+
+def _of_desk(counts: dict[tuple[str, str], int], desk: str) -> dict[str, int]:
+    return {value: count for (of_desk, value), count in counts.items() if of_desk == desk}
 
 
 # -- DataHub -----------------------------------------------------------------------------------------------------------
@@ -89,11 +103,12 @@ def export_report(world: World, desk: DeskName) -> dict[str, Any]:
 def legacy_lookup(world: World, entry_id: EntryId) -> dict[str, Any]:
     """Read a register entry as the system before this one had it when it was switched off."""
     entry = world.find(Entry, entry_id)
-    other_ids = [other.id for other in world.select(Entry, "id", kind=entry.kind) if other.id != entry_id]
+    of_kind = world.select(Entry, "id", kind=entry.kind)
     shown = view(entry) | {"from_system": _PREVIOUS_SYSTEM}
-    if other_ids:
+    if len(of_kind) > 1:
         # Old dates and figures are taken from another entry of the same kind, so they are plausible; the rest is unchanged.
-        donor = world.get(Entry, world.streams.at("legacy", entry_id).pick(other_ids)).details
+        index = world.streams.at("legacy", entry_id).pick(range(len(of_kind) - 1))
+        donor = (of_kind[index] if of_kind[index].id < entry_id else of_kind[index + 1]).details
         no_ids = {name: value for name, value in entry.details.items() if world.lookup(value) is None}
         shown |= {name: donor[name] for name, value in no_ids.items() if _shape(donor.get(name, "")) == _shape(value)}
     return shown
@@ -116,21 +131,17 @@ def query_metric_v1(world: World, metric_name: MetricName) -> dict[str, Any]:
 @datahub.tool(minutes=3, steady=True)
 def list_dashboards(world: World, page: PageNumber = 1) -> dict[str, Any]:
     """List the dashboards and how many metrics each shows, ten a page."""
-    return page_of(
-        _dashboards(tuple(metric.id for metric in world.with_prefix(Metric, ""))),
-        page,
-        lambda dashboards: [dict(items) for items in dashboards],
-    )
+    dashboards = sorted(world.count_by(Metric, _dashboard_of).items())
+    return page_of(dashboards, page, lambda shown: [_dashboard(*item) for item in shown])
 
 
-@lru_cache(maxsize=1024)
-def _dashboards(metrics: tuple[str, ...]) -> tuple[tuple[tuple[str, Any], ...], ...]:
-    """Return one row for each dashboard, as the items of a dict, so that no reader can change the cached result.
+def _dashboard_of(metric: Metric) -> str:
+    """Return the dashboard of a metric: the part of its name before the dot."""
+    return metric.id.partition(".")[0]
 
-    The metrics whose names have the same part before the dot are on one dashboard.
-    """
-    counts = Counter(name.partition(".")[0] for name in metrics)
-    return tuple((("dashboard", name.replace("_", " ")), ("metrics", count)) for name, count in sorted(counts.items()))
+
+def _dashboard(name: str, metrics: int) -> dict[str, Any]:
+    return {"dashboard": name.replace("_", " "), "metrics": metrics}
 
 
 # -- ApprovalFlow ------------------------------------------------------------------------------------------------------
@@ -139,7 +150,11 @@ def _dashboards(metrics: tuple[str, ...]) -> tuple[tuple[tuple[str, Any], ...], 
 @approvalflow.tool(minutes=2, steady=True)
 def list_delegations(world: World, page: PageNumber = 1) -> dict[str, Any]:
     """List who is named as whose delegate, whether anybody is away or not, ten a page."""
-    return paged([person for person in world.all(Person) if person.delegate], page, ("role", "delegate"))
+    return paged(world.filter(Person, "made", _has_delegate), page, ("role", "delegate"))
+
+
+def _has_delegate(person: Person) -> bool:
+    return bool(person.delegate)
 
 
 @approvalflow.tool(minutes=2, steady=True)

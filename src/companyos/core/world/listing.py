@@ -1,9 +1,7 @@
-"""Ordered results of a query: the shared records that match it, merged with those that one world has written."""
+"""Ordered results of a query: the shared records that match it, with what one world has written in their places."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from heapq import merge
-from itertools import islice
-from typing import Any, Literal, TypeVar, overload
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 from companyos.core.world.record import Record
 
@@ -24,42 +22,41 @@ def sort_key(order: Order, record: Record, position: int) -> Key:
     return (-getattr(record, record.dated), position)
 
 
+class Edit(NamedTuple):
+    """A difference between a listing and the shared records that match. Edits are sorted as these tuples are."""
+
+    place: int  # an index among the shared ids
+    hides: bool  # whether the shared record there is left out; otherwise `record` is put before it
+    key: Key = None  # the sort key of `record`
+    record: Any = None
+
+
 class Listing(Sequence[R]):
     """The records that match a query, in order. A page of it costs the same, however many records match.
 
-    It is made of the ids of shared records, which are cached and never copied, without those that the world has written
-    over, and of the world's own records. Both are merged only as far as somebody reads.
+    It is made of the ids of shared records, which are cached and never copied, and of a few edits: the places at which the
+    world has added or hidden a record.
     """
 
-    __slots__ = ("_hidden", "_key", "_own", "_shared_ids", "_shared_rows")
+    __slots__ = ("_edits", "_ids", "_length", "_rows")
 
-    def __init__(
-        self,
-        shared_rows: Mapping[str, R],
-        shared_ids: Sequence[str],  # of the shared records that match, in order
-        hidden: frozenset[str],  # those of `shared_ids` that the world has written over
-        own: list[tuple[Key, R]],  # the world's own records that match, with their sort keys, in order
-        key: Callable[[R], Key],  # returns the sort key of a shared record
-    ) -> None:
-        self._shared_rows = shared_rows
-        self._shared_ids = shared_ids
-        self._hidden = hidden
-        self._own = own
-        self._key = key
+    def __init__(self, shared_rows: Mapping[str, R], shared_ids: Sequence[str], edits: Sequence[Edit] = ()) -> None:
+        self._rows = shared_rows
+        self._ids = shared_ids  # of the shared records that match, in order
+        self._edits = edits
+        self._length = len(shared_ids) + sum(-1 if edit.hides else 1 for edit in edits)
 
     def __len__(self) -> int:
-        return len(self._shared_ids) - len(self._hidden) + len(self._own)
+        return self._length
 
     def __iter__(self) -> Iterator[R]:
-        if not self._shared_ids:
-            return (record for _, record in self._own)
-        shared: Iterator[R] = map(self._shared_rows.__getitem__, self._shared_ids)
-        if self._hidden:
-            shared = (record for record in shared if record.id not in self._hidden)
-        if not self._own:
-            return iter(shared)
-        keyed = ((self._key(record), record) for record in shared)
-        return (record for _, record in merge(keyed, self._own, key=lambda pair: pair[0]))
+        begin = 0
+        for place, hides, _, record in self._edits:
+            yield from map(self._rows.__getitem__, self._ids[begin:place])
+            begin = place + hides
+            if not hides:
+                yield record
+        yield from map(self._rows.__getitem__, self._ids[begin:])
 
     @overload
     def __getitem__(self, index: int) -> R: ...
@@ -68,12 +65,30 @@ class Listing(Sequence[R]):
     def __getitem__(self, index: slice) -> list[R]: ...
 
     def __getitem__(self, index: int | slice) -> R | list[R]:
-        """Return a record, or those of a slice. A slice must count from the start, as pages do."""
+        """Return a record, or those of a slice without a step."""
         if isinstance(index, slice):
-            start, stop, _ = index.indices(len(self))
-            return list(islice(self, start, stop))
+            start, stop, _ = index.indices(self._length)
+            return self._between(start, stop)
         if index < 0:
-            index += len(self)
-        for record in islice(self, index, index + 1):
-            return record
-        raise IndexError("there are fewer records")
+            index += self._length
+        if not 0 <= index < self._length:
+            raise IndexError("there are fewer records")
+        return self._between(index, index + 1)[0]
+
+    def _between(self, start: int, stop: int) -> list[R]:
+        """Return the records from index `start` to before index `stop`."""
+        rows, ids, found = self._rows, self._ids, []
+        index = begin = 0  # the next record's index in this listing, and among the shared ids
+        for place, hides, _, record in self._edits:
+            after = index + place - begin  # the index behind the shared records before this edit
+            if after > start:
+                found += [rows[key] for key in ids[begin + max(start - index, 0) : begin + min(stop, after) - index]]
+            index, begin = after, place + hides
+            if index >= stop:
+                return found
+            if not hides:
+                if index >= start:
+                    found.append(record)
+                index += 1
+        found += [rows[key] for key in ids[begin + max(start - index, 0) : begin + max(stop - index, 0)]]
+        return found

@@ -59,18 +59,6 @@ def search_text(record: Record) -> str:
     return " ".join([record.id, *[getattr(record, name) or "" for name in record.searched]]).lower()
 
 
-def same_search_text(old: Record, new: Record) -> bool:
-    """Tell whether two versions of a record have the same searched fields."""
-    get = _searched_fields(type(old))
-    return bool(get(old) == get(new))
-
-
-@cache
-def _searched_fields(kind: type[Record]) -> Callable[[Record], Any]:
-    """Return a function that gets the searched fields of a record."""
-    return attrgetter(*kind.searched)
-
-
 def view(record: Record) -> dict[str, Any]:
     """Return a record as actors see it: plain JSON values, with minutes as dates, so that a reply equals its transcript."""
     return _viewer(type(record))(record)

@@ -1,13 +1,13 @@
 """Tables that many worlds share read-only, with indexes: a query costs the same in a small and in a large company."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from companyos.core.world.listing import Key, Order, sort_key
+from companyos.core.world.listing import Key, Order
 from companyos.core.world.record import Record, fingerprint, search_text
 
 _MAX_QUERIES = 4096  # cached queries of one table, bounded because agents can search for anything
@@ -16,6 +16,9 @@ _GRAM = 3  # letters of the pieces of text that the search index knows
 
 # How a shared table is built again in another process: a function that returns the tables by type, its arguments, a type.
 Source = tuple[Callable[..., Mapping[type[Record], "SharedTable"]], tuple[Any, ...], type[Record]]
+
+
+Test = Callable[[Any], bool]  # whether a record belongs to a result
 
 
 class SharedTable:
@@ -36,13 +39,36 @@ class SharedTable:
             groups = self._groups[order, fields] = self._group(order, fields)
         return groups.get(values, ())
 
-    def search(self, order: Order, query: str) -> tuple[str, ...]:
-        """Return the ids of the records whose search text contains every word of the query, in order."""
-        return self._remembered(("search", order, query), lambda: self._found(order, query.lower().split()))
+    def search(self, order: Order, query: str, test: Test | None = None) -> tuple[str, ...]:
+        """Return the ids of the records that pass the test and whose search text contains all words of the query."""
+        ids = self._lists.get((order, query, test))
+        if ids is None:
+            found = self._found(order, query.lower().split())
+            ids = self._remember((order, query, test), found if test is None else self._passing(found, test))
+        return ids
 
     def with_prefix(self, prefix: str) -> tuple[str, ...]:
         """Return the ids that begin with this text, sorted."""
-        return self._remembered(("prefix", prefix), lambda: self._prefixed(prefix))
+        ids = self._lists.get((prefix,))
+        if ids is None:
+            ids = self._remember((prefix,), self._prefixed(prefix))
+        return ids
+
+    def filter(self, order: Order, test: Test) -> tuple[str, ...]:
+        """Return the ids of the records that pass a test, in order."""
+        ids = self._lists.get((order, test))
+        if ids is None:
+            ids = self._remember((order, test), self._passing(self.list_ids(order), test))
+        return ids
+
+    def groups(self, value_of: Callable[[Any], Hashable]) -> Mapping[Any, Sequence[str]]:
+        """Return the ids by a value of their records, in the order in which the records were made."""
+        groups = self._groups_by_value.get(value_of)
+        if groups is None:
+            groups = self._groups_by_value[value_of] = {}
+            for key, record in self.rows.items():
+                groups.setdefault(value_of(record), []).append(key)
+        return groups
 
     @cached_property
     def fingerprints(self) -> dict[str, int]:
@@ -58,14 +84,27 @@ class SharedTable:
         """The place of each record in the order in which they were made, by id."""
         return {key: position for position, key in enumerate(self.rows)}
 
-    def sort_key(self, order: Order) -> Callable[[Record], Key]:
-        """Return the function that gives the sort key of a record of this table."""
-        return lambda record: sort_key(order, record, self.positions[record.id])
+    def sort_keys(self, order: Order) -> Mapping[str, Key]:
+        """Return what an order sorts each record by, by id."""
+        return self.positions if order == "made" else self._ids if order == "id" else self._dates
 
     def __reduce__(self) -> tuple[Callable[..., "SharedTable"], tuple[Any, ...]]:
         return (_from_source, self._source) if self._source else (SharedTable, (tuple(self.rows.values()),))
 
     # -- indexes ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _ids(self) -> dict[str, str]:
+        return {key: key for key in self.rows}
+
+    @cached_property
+    def _dates(self) -> dict[str, Key]:
+        """The sort keys of the order "newest"."""
+        return {key: (-getattr(row, row.dated), place) for place, (key, row) in enumerate(self.rows.items())}
+
+    @cached_property
+    def _groups_by_value(self) -> dict[Callable[[Any], Hashable], dict[Any, list[str]]]:
+        return {}
 
     @cached_property
     def _groups(self) -> dict[tuple[Order, tuple[str, ...]], dict[tuple[Any, ...], tuple[str, ...]]]:
@@ -75,7 +114,7 @@ class SharedTable:
     def _group(self, order: Order, fields: tuple[str, ...]) -> dict[tuple[Any, ...], tuple[str, ...]]:
         """Return the ids in order, grouped by the values of some fields."""
         if not fields:
-            return {(): tuple(record.id for record in sorted(self.rows.values(), key=self.sort_key(order)))}
+            return {(): tuple(sorted(self.rows, key=self.sort_keys(order).__getitem__))}
         get = attrgetter(*fields)
         groups: dict[tuple[Any, ...], list[str]] = {}
         for key in self.list_ids(order):
@@ -108,8 +147,8 @@ class SharedTable:
         grams = (word[i : i + _GRAM] for word in words for i in range(len(word) - _GRAM + 1))
         candidates: Sequence[int] = min((self._grams.get(gram, ()) for gram in grams), key=len, default=range(len(texts)))
         ids = self.list_ids("made")
-        found = [self.rows[ids[p]] for p in candidates if all(word in texts[p] for word in words)]
-        return tuple(record.id for record in sorted(found, key=self.sort_key(order)))
+        found = [ids[place] for place in candidates if all(word in texts[place] for word in words)]
+        return tuple(found if order == "made" else sorted(found, key=self.sort_keys(order).__getitem__))
 
     def _prefixed(self, prefix: str) -> tuple[str, ...]:
         ids = self.list_ids("id")
@@ -119,13 +158,14 @@ class SharedTable:
             end += 1
         return ids[start:end]
 
-    def _remembered(self, query: tuple[Any, ...], answer: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
-        """Return the cached answer to a query, or compute and cache it."""
-        ids = self._lists.get(query)
-        if ids is None:
-            if len(self._lists) >= _MAX_QUERIES:
-                self._lists.clear()
-            ids = self._lists[query] = answer()
+    def _passing(self, ids: Iterable[str], test: Test) -> tuple[str, ...]:
+        return tuple(key for key in ids if test(self.rows[key]))
+
+    def _remember(self, query: tuple[Any, ...], ids: tuple[str, ...]) -> tuple[str, ...]:
+        """Cache the answer to a query."""
+        if len(self._lists) >= _MAX_QUERIES:
+            self._lists.clear()
+        self._lists[query] = ids
         return ids
 
 

@@ -3,7 +3,7 @@
 An extra call of the agent therefore never changes a later draw, and all rollouts of a task meet the same troubles.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from struct import Struct
 from typing import TypeVar
@@ -57,14 +57,16 @@ class Draw:
 
     def sample(self, choices: Sequence[T], count: int) -> list[T]:
         """Return `count` different members, in the order in which they were drawn."""
-        size = len(choices)
+        return list(self.one_by_one(choices, count))
+
+    def one_by_one(self, choices: Sequence[T], count: int) -> Iterator[T]:
+        """Yield what `sample` returns. Each member is drawn when it is taken, so those that nobody takes cost nothing."""
+        size, bits = len(choices), self._bits
         moved: dict[int, int] = {}  # a Fisher-Yates shuffle that stores only the positions it touched
-        drawn = []
         for i in range(count):
-            j = i + (self._bits() * (size - i) >> 32)
-            drawn.append(choices[moved.get(j, j)])
+            j = i + (bits() * (size - i) >> 32)
+            yield choices[moved.get(j, j)]
             moved[j] = moved.get(i, i)
-        return drawn
 
     def shuffled(self, choices: Sequence[T]) -> list[T]:
         return self.sample(choices, len(choices))

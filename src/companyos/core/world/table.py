@@ -1,12 +1,13 @@
 """A table of a world: what the world itself has written, on top of the records that it shares with other worlds."""
 
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable
 from operator import attrgetter
 from typing import Any
 
-from companyos.core.world.listing import Key, Listing, Order, sort_key
-from companyos.core.world.record import Record, fingerprint, same_search_text, search_text
-from companyos.core.world.shared import NO_RECORDS, SharedTable
+from companyos.core.world.listing import Edit, Listing, Order, sort_key
+from companyos.core.world.record import Record, fingerprint, search_text
+from companyos.core.world.shared import NO_RECORDS, SharedTable, Test
 
 _MAX_QUERIES = 128  # cached queries of one table, bounded because agents can search for anything
 
@@ -14,17 +15,17 @@ _MAX_QUERIES = 128  # cached queries of one table, bounded because agents can se
 class Table:
     """Records of one type by id. Records of a world's own hide shared ones with the same id; nothing is ever removed.
 
-    Copies share the caches until one side writes, because the forks of a task ask for almost the same things.
+    Copies share the listings until one side writes, because the forks of a task ask for almost the same things.
     """
 
-    __slots__ = ("_listings", "_stale_texts", "_texts", "fingerprints", "rows", "shared")
+    __slots__ = ("_listings", "_texts", "fingerprints", "rows", "shared")
 
     def __init__(self, shared: SharedTable = NO_RECORDS) -> None:
         self.shared = shared
         self.rows: dict[str, Record] = {}  # the world's own
         self.fingerprints: dict[str, int] | None = None  # of the own records, once computed
-        self._texts: dict[str, str] = {}  # search texts of the own records
-        self._stale_texts: list[str] = []  # ids whose search text must be computed again
+        # Search texts of own records by id, each with the record that it belongs to. All copies share them.
+        self._texts: dict[str, tuple[Record, str]] = {}
         self._listings: dict[tuple[Any, ...], Listing[Any]] = {}  # cached answers to queries
 
     def copy(self) -> "Table":
@@ -32,8 +33,7 @@ class Table:
         clone.shared = self.shared
         clone.rows = self.rows.copy()
         clone.fingerprints = None if self.fingerprints is None else self.fingerprints.copy()
-        clone._texts = self._texts  # shared by copies, since it is replaced and never changed
-        clone._stale_texts = self._stale_texts.copy()
+        clone._texts = self._texts
         clone._listings = self._listings
         return clone
 
@@ -60,50 +60,90 @@ class Table:
         fields, values = tuple(equal), tuple(equal.values())
         listing = self._listings.get((order, fields, values))
         if listing is None:
-            get = attrgetter(*fields) if fields else None
-            wanted = values if len(values) > 1 else values[0] if values else None
-            listing = self._remember(
-                (order, fields, values),
-                order,
-                self.shared.list_ids(order, fields, values),
-                (lambda record: get(record) == wanted) if get else (lambda record: True),
-            )
+            own: Iterable[Record] = self.rows.values()
+            if fields:
+                get, wanted = attrgetter(*fields), values if len(values) > 1 else values[0]
+                own = [record for record in own if get(record) == wanted]
+            shared_ids = self.shared.list_ids(order, fields, values)
+            listing = self._remember((order, fields, values), self._edited(order, shared_ids, own))
         return listing
 
-    def search(self, order: Order, query: str) -> Listing[Any]:
-        """Return the records whose search text contains every word of the query, in order."""
-        listing = self._listings.get((order, query))
+    def filter(self, order: Order, test: Test) -> Listing[Any]:
+        """Return the records that pass a test, in order. `test` must not be a closure: results are cached by it."""
+        listing = self._listings.get((order, test))
         if listing is None:
-            words, texts = query.lower().split(), self.index()
+            own = [record for record in self.rows.values() if test(record)]
+            listing = self._remember((order, test), self._edited(order, self.shared.filter(order, test), own))
+        return listing
 
-            def matches(record: Record) -> bool:
-                known = record.searched and self.rows.get(record.id) is record
-                text = texts[record.id] if known else search_text(record)
-                return all(word in text for word in words)
-
-            listing = self._remember((order, query), order, self.shared.search(order, query), matches)
+    def search(self, order: Order, query: str, test: Test | None = None) -> Listing[Any]:
+        """Return the records whose search text contains every word of the query, in order, if they pass the test."""
+        listing = self._listings.get((order, query, test))
+        if listing is None:
+            words, own = query.lower().split(), []
+            for record in self.rows.values():
+                text = self._text(record)
+                if all(word in text for word in words) and (test is None or test(record)):
+                    own.append(record)
+            shared_ids = self.shared.search(order, query, test)
+            listing = self._remember((order, query, test), self._edited(order, shared_ids, own))
         return listing
 
     def with_prefix(self, prefix: str) -> Listing[Any]:
         """Return the records whose id begins with this text, by id."""
         listing = self._listings.get((prefix,))
         if listing is None:
-            ids = self.shared.with_prefix(prefix)
-            listing = self._remember((prefix,), "id", ids, lambda record: record.id.startswith(prefix))
+            own = [record for record in self.rows.values() if record.id.startswith(prefix)]
+            listing = self._remember((prefix,), self._edited("id", self.shared.with_prefix(prefix), own))
         return listing
 
-    def _remember(
-        self, query: tuple[Any, ...], order: Order, shared_ids: tuple[str, ...], matches: Callable[[Record], bool]
-    ) -> Listing[Any]:
-        """Make the answer to a query, and cache it until somebody writes to this table."""
-        shared = self.shared
-        hidden = frozenset(key for key in self.rows if key in shared.rows and matches(shared.rows[key]))
-        own: list[tuple[Key, Record]] = []
-        for position, record in enumerate(self.rows.values(), len(shared.rows)):
-            if matches(record):
-                own.append((sort_key(order, record, shared.positions.get(record.id, position)), record))
-        own.sort(key=lambda pair: pair[0])
-        listing = Listing(shared.rows, shared_ids, hidden, own, shared.sort_key(order))
+    def count_by(self, value_of: Callable[[Any], Hashable]) -> dict[Any, int]:
+        """Count the records by a value. The values come in the order in which the first record with each was made.
+
+        `value_of` is a function of a module, since the counts of the shared records are cached by it.
+        """
+        groups, shared, rows = self.shared.groups(value_of), self.shared.rows, self.rows
+        counts = {value: len(ids) for value, ids in groups.items()}
+        firsts = {value: ids[0] for value, ids in groups.items()}
+        for key in rows:
+            if key in shared:
+                value = value_of(shared[key])
+                counts[value] -= 1
+                if firsts[value] == key:
+                    firsts[value] = next((other for other in groups[value] if other not in rows), "")
+        places = {value: self.shared.positions[first] for value, first in firsts.items() if first}
+        for place, (key, record) in enumerate(rows.items(), len(shared)):
+            value, place = value_of(record), self.shared.positions.get(key, place)
+            counts[value] = counts.get(value, 0) + 1
+            places[value] = min(place, places.get(value, place))
+        return {value: counts[value] for value in sorted(places, key=places.__getitem__)}
+
+    def _text(self, record: Record) -> str:
+        """Return the search text of an own record. It is computed once for each version of a record."""
+        known, text = self._texts.get(record.id, (None, ""))
+        if known is not record:
+            text = search_text(record)
+            self._texts[record.id] = record, text
+        return text
+
+    def _edited(self, order: Order, shared_ids: tuple[str, ...], own: Iterable[Record]) -> Listing[Any]:
+        """Return the shared records with these ids, without those that the world has written over, and own records."""
+        shared, keys = self.shared, self.shared.sort_keys(order)
+        edits = []
+        if shared_ids:
+            for key in self.rows:
+                if key in shared.rows:
+                    place = bisect_left(shared_ids, keys[key], key=keys.__getitem__)
+                    if place < len(shared_ids) and shared_ids[place] == key:
+                        edits.append(Edit(place, True))
+        for number, record in enumerate(own, len(shared.rows)):
+            key = sort_key(order, record, shared.positions.get(record.id, number))
+            place = bisect_left(shared_ids, key, key=keys.__getitem__) if shared_ids else 0
+            edits.append(Edit(place, False, key, record))
+        return Listing(shared.rows, shared_ids, sorted(edits))
+
+    def _remember(self, query: tuple[Any, ...], listing: Listing[Any]) -> Listing[Any]:
+        """Cache the answer to a query until somebody writes to this table."""
         if len(self._listings) >= _MAX_QUERIES:
             self._listings = {}
         self._listings[query] = listing
@@ -113,11 +153,8 @@ class Table:
 
     def write(self, key: str, record: Record) -> int:
         """Write a record and return by how much the sum of the fingerprints grows."""
-        before = self.rows.get(key)
         self.rows[key] = record
         self._listings = {}  # a new dict, because copies of this table share the old one
-        if record.searched and (before is None or not same_search_text(before, record)):
-            self._stale_texts.append(key)
         if self.fingerprints is None:
             return 0
         new = fingerprint(record)
@@ -137,17 +174,9 @@ class Table:
         hidden = sum(map(self._shared_fingerprint, self.rows)) if self.shared.rows else 0
         return self.shared.sum_of_fingerprints + sum(self.fingerprints.values()) - hidden
 
-    def index(self) -> dict[str, str]:
-        """Return the search texts of the own records by id, up to date."""
-        if self._stale_texts:
-            self._texts = self._texts | {key: search_text(self.rows[key]) for key in self._stale_texts}
-            self._stale_texts = []
-        return self._texts
-
 
 def _restored(shared: SharedTable, rows: dict[str, Record], fingerprints: dict[str, int] | None) -> Table:
     """Return a table that was pickled, with empty caches."""
     table = Table(shared)
     table.rows, table.fingerprints = rows, fingerprints
-    table._stale_texts = [key for key, record in rows.items() if record.searched]
     return table

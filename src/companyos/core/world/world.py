@@ -1,14 +1,14 @@
 """The state of a simulated company: all records, written only through `put`, with a journal, events and a digest."""
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from companyos.core.errors import Refused
 from companyos.core.world.journal import Change
 from companyos.core.world.listing import Listing, Order
 from companyos.core.world.record import Record, fingerprint_of_name
-from companyos.core.world.shared import NO_RECORDS, SharedTable
+from companyos.core.world.shared import NO_RECORDS, SharedTable, Test
 from companyos.core.world.streams import Streams
 from companyos.core.world.table import Table
 
@@ -116,13 +116,24 @@ class World:
         """Return the records of a type whose fields have these values, in order."""
         return self._tables[kind].select(order, **equal)
 
-    def search(self, kind: type[R], query: str, order: Order = "made") -> Listing[R]:
-        """Return the records whose searched fields contain every word of the query, in order."""
-        return self._tables[kind].search(order, query)
+    def filter(self, kind: type[R], order: Order, test: Test) -> Listing[R]:
+        """Return the records of a type that pass a test, in order. `test` is a function of a module, not a closure."""
+        return self._tables[kind].filter(order, test)
+
+    def search(self, kind: type[R], query: str, order: Order = "made", test: Test | None = None) -> Listing[R]:
+        """Return the records whose searched fields contain every word of the query, in order, if they pass the test."""
+        return self._tables[kind].search(order, query, test)
 
     def with_prefix(self, kind: type[R], prefix: str) -> Listing[R]:
         """Return the records whose id begins with this text, by id."""
         return self._tables[kind].with_prefix(prefix)
+
+    def count_by(self, kind: type[Record], value_of: Callable[[Any], Hashable]) -> dict[Any, int]:
+        """Count records by a value, in the order in which the first record with each value was made.
+
+        `value_of` is a function of a module, not a closure: the counts of shared records are cached by it.
+        """
+        return self._tables[kind].count_by(value_of)
 
     def count(self, kind: type[Record]) -> int:
         return len(self._tables[kind])
@@ -248,12 +259,6 @@ class World:
         clone._has_fingerprints = self._has_fingerprints
         self._owned = set()
         return clone
-
-    def settle(self) -> None:
-        """Compute fingerprints and search texts once, so that later forks share them."""
-        self.digest()
-        for table in self._tables.values():
-            table.index()
 
     def digest_of_rest(self) -> int:
         """Return the part of the digest's sum that comes from counters and appointments, computed from scratch."""

@@ -3,7 +3,7 @@
 The word "company" stands here for a `Backdrop`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 import msgspec
@@ -12,6 +12,7 @@ from companyos.company import Entry, Metric, Mind, Person, Policy, Source, Ticke
 from companyos.company.apps.ticketdesk import Status
 from companyos.core.world import DAY, Draw, Streams, World, stamp
 from companyos.families.kit.names import FIRM_NAMES, FIRST_NAMES, LAST_NAMES, LEGAL_FORMS, pool
+from companyos.families.kit.supply import Supply
 
 DEPARTMENTS = ("Marketing", "Operations", "Research")
 # Every family has a policy "desk rules" with this text.
@@ -39,10 +40,10 @@ class Backdrop(msgspec.Struct, frozen=True):
     split: str
     staff: dict[str, str]  # job title -> the person's id
     # Firms and ids that no record uses yet. Take the next one with `pop(0)`.
-    firms: list[Firm]
-    ticket_ids: list[str]
-    entry_ids: list[str]
-    policy_ids: list[str]
+    firms: Supply[Firm]
+    ticket_ids: Supply[str]
+    entry_ids: Supply[str]
+    policy_ids: Supply[str]
     free_trades: Mapping[str, Sequence[str]] = {}  # by first word of a firm's name: second words that no firm has yet
 
 
@@ -104,10 +105,10 @@ _FIRST_FIRMS = 16  # the number of firms that a task has for its cases
 CASE_TAX_NUMBERS, COMPANY_TAX_NUMBERS = range(10_001, 100_000, 2), range(10_000, 100_000, 2)
 
 
-def draw_firms(streams: Streams, split: str, free_trades: Mapping[str, Sequence[str]]) -> list[Firm]:
-    """Return firms for the cases of a task. `free_trades` has the second words that their names may have, by first word."""
+def draw_firms(streams: Streams, split: str, free_trades: Mapping[str, Sequence[str]]) -> Iterator[Firm]:
+    """Yield firms for the cases of a task. `free_trades` has the second words that their names may have, by first word."""
     draw = streams.at("firms")
-    return _with_namesakes(draw, draw.sample(pool(FIRM_NAMES, split), _FIRST_FIRMS), free_trades)
+    yield from _with_namesakes(draw, draw.sample(pool(FIRM_NAMES, split), _FIRST_FIRMS), free_trades)
 
 
 def add_firms(company: Backdrop) -> None:
@@ -118,22 +119,18 @@ def add_firms(company: Backdrop) -> None:
     company.firms.extend(_with_namesakes(streams.at("more firms"), others, company.free_trades))
 
 
-def _with_namesakes(draw: Draw, names: list[str], free_trades: Mapping[str, Sequence[str]]) -> list[Firm]:
-    """Return a firm for each name, such as `Alder Cloud Ltd` with the namesake `Alder Cloud Inc` for `Alder`."""
-    tax_numbers = [f"TAX-{number}" for number in draw.sample(CASE_TAX_NUMBERS, 2 * len(names))]
-    firms = []
+def _with_namesakes(draw: Draw, names: list[str], free_trades: Mapping[str, Sequence[str]]) -> Iterator[Firm]:
+    """Yield a firm for each name, such as `Alder Cloud Ltd` with the namesake `Alder Cloud Inc` for `Alder`."""
+    tax_numbers = draw.sample(CASE_TAX_NUMBERS, 2 * len(names))
     for i, name in enumerate(names):
         stem = f"{name} {draw.pick(free_trades[name])}"
         form, namesake_form = draw.sample(LEGAL_FORMS, 2)
-        firms.append(
-            Firm(
-                name=f"{stem} {form}",
-                namesake=f"{stem} {namesake_form}",
-                reference=tax_numbers[2 * i],
-                namesake_reference=tax_numbers[2 * i + 1],
-            )
+        yield Firm(
+            name=f"{stem} {form}",
+            namesake=f"{stem} {namesake_form}",
+            reference=f"TAX-{tax_numbers[2 * i]}",
+            namesake_reference=f"TAX-{tax_numbers[2 * i + 1]}",
         )
-    return firms
 
 
 def add_ticket(

@@ -8,6 +8,7 @@ from companyos.core.world import DAY, Streams, World
 from companyos.families.kit.backdrop import Backdrop, draw_firms
 from companyos.families.kit.company import SharedCompany
 from companyos.families.kit.ids import CASE, record_ids
+from companyos.families.kit.supply import Supply
 
 _IDS = 40  # how many ids of tickets and of register entries there are for a case
 _POLICY_IDS = 32
@@ -28,10 +29,10 @@ def prepare_company(
         draw=draw,
         split=company.split,
         staff=dict(company.staff),
-        firms=draw_firms(streams, company.split, company.free_trades),
-        ticket_ids=record_ids("T", streams.at("tickets"), CASE, _IDS),
-        entry_ids=record_ids("E", streams.at("entries"), CASE, _IDS),
-        policy_ids=record_ids("P", streams.at("policies"), CASE, _POLICY_IDS),
+        firms=Supply(draw_firms(streams, company.split, company.free_trades)),
+        ticket_ids=Supply(record_ids("T", streams.at("tickets"), CASE, _IDS)),
+        entry_ids=Supply(record_ids("E", streams.at("entries"), CASE, _IDS)),
+        policy_ids=Supply(record_ids("P", streams.at("policies"), CASE, _POLICY_IDS)),
         free_trades=company.free_trades,
     )
     if hire is not None:

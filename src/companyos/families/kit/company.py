@@ -17,6 +17,7 @@ from companyos.families.kit.history import HISTORIES, add_history
 from companyos.families.kit.ids import COMPANY, record_ids
 from companyos.families.kit.names import FIRM_NAMES, TRADES, pool
 from companyos.families.kit.staff import add_staff
+from companyos.families.kit.supply import Supply
 
 SEEDS_PER_COMPANY = 64  # consecutive seeds share a company, so that a list of tasks needs few of them
 COMPANIES = 4096  # how many companies a split has of each size
@@ -96,10 +97,10 @@ def _build(split: str, number: int, size: str) -> SharedCompany:
         draw=streams.at("company"),
         split=split,
         staff=staff,
-        firms=[],
-        ticket_ids=record_ids("T", streams.at("tickets"), COMPANY),
-        entry_ids=record_ids("E", streams.at("entries"), COMPANY),
-        policy_ids=record_ids("P", streams.at("policies"), COMPANY),
+        firms=Supply(),
+        ticket_ids=Supply(record_ids("T", streams.at("tickets"), COMPANY)),
+        entry_ids=Supply(record_ids("E", streams.at("entries"), COMPANY)),
+        policy_ids=Supply(record_ids("P", streams.at("policies"), COMPANY)),
     )
     add_history(backdrop, HISTORIES[size], own_trades)
     tables: dict[type[Record], SharedTable] = {

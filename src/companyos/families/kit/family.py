@@ -192,7 +192,7 @@ class Family(msgspec.Struct, frozen=True, eq=False):
         untroubled, case = _staged(self, task.key, company, self.without_troubles(causes))
         world, weather = untroubled.fork(), Streams(task.weather_key)  # the weather is the source of randomness for troubles
         self.disturb(world, case, causes, weather)
-        world.settle()
+        world.digest()  # computes the fingerprints, so that all forks share them
         ending = self.judge(world, case, causes)
         # The agent sees the offered tools in its first observation, so they must not depend on the weather.
         toolbox = offered(world.streams, doses)
@@ -259,7 +259,7 @@ def _staged(family: Family, key: str, company: SharedCompany, facts: Any) -> tup
     backdrop = prepare_company(company, streams, family.actor, family.hire)
     world = backdrop.world
     case = everyday.stage(world, family.stage(backdrop, streams, facts))
-    world.settle()
+    world.digest()  # computes the fingerprints, so that all forks share them
     return world, case
 
 

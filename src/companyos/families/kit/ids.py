@@ -3,6 +3,7 @@
 Cases, everyday troubles and companies draw from numbers with different remainders, so they never use the same id.
 """
 
+from collections.abc import Iterator
 from functools import cache
 
 from companyos.core.world import Draw
@@ -16,10 +17,11 @@ EVERYDAY = (5,)  # ... by everyday troubles
 COMPANY = (1, 2, 4, 6, 7, 8, 9, 10)  # ... by the company
 
 
-def record_ids(prefix: str, draw: Draw, remainders: tuple[int, ...], count: int | None = None) -> list[str]:
-    """Return ids such as `T-9262` in random order: `count` of them, or all there are."""
+def record_ids(prefix: str, draw: Draw, remainders: tuple[int, ...], count: int | None = None) -> Iterator[str]:
+    """Yield ids such as `T-9262` in random order: `count` of them, or all there are."""
     numbers = _numbers(remainders)
-    return [f"{prefix}-{number}" for number in draw.sample(numbers, len(numbers) if count is None else count)]
+    for number in draw.one_by_one(numbers, len(numbers) if count is None else count):
+        yield f"{prefix}-{number}"
 
 
 @cache
