@@ -1,7 +1,7 @@
 """Ordered results of a query: the shared records that match it, with what one world has written in their places."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from companyos.core.world.record import Record
 
@@ -22,13 +22,9 @@ def sort_key(order: Order, record: Record, position: int) -> Key:
     return (-getattr(record, record.dated), position)
 
 
-class Edit(NamedTuple):
-    """A difference between a listing and the shared records that match. Edits are sorted as these tuples are."""
-
-    place: int  # an index among the shared ids
-    hides: bool  # whether the shared record there is left out; otherwise `record` is put before it
-    key: Key = None  # the sort key of `record`
-    record: Any = None
+# A difference between a listing and the shared records that match: an index among the shared ids, whether the shared record
+# there is left out (otherwise a record is put before it), the sort key of that record, and the record. Edits sort as tuples.
+Edit = tuple[int, bool, Key, Any]
 
 
 class Listing(Sequence[R]):
@@ -44,7 +40,7 @@ class Listing(Sequence[R]):
         self._rows = shared_rows
         self._ids = shared_ids  # of the shared records that match, in order
         self._edits = edits
-        self._length = len(shared_ids) + sum(-1 if edit.hides else 1 for edit in edits)
+        self._length = len(shared_ids) + sum([-1 if hides else 1 for _, hides, _, _ in edits])
 
     def __len__(self) -> int:
         return self._length

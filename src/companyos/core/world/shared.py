@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from companyos.core.world.listing import Key, Order
 from companyos.core.world.record import Record, fingerprint, search_text
@@ -19,6 +19,14 @@ Source = tuple[Callable[..., Mapping[type[Record], "SharedTable"]], tuple[Any, .
 
 
 Test = Callable[[Any], bool]  # whether a record belongs to a result
+
+
+class Groups(NamedTuple):
+    """Shared records by a value: their ids, how many there are, and the position of the first one."""
+
+    ids: dict[Any, list[str]]
+    counts: dict[Any, int]
+    places: dict[Any, int]
 
 
 class SharedTable:
@@ -61,13 +69,16 @@ class SharedTable:
             ids = self._remember((order, test), self._passing(self.list_ids(order), test))
         return ids
 
-    def groups(self, value_of: Callable[[Any], Hashable]) -> Mapping[Any, Sequence[str]]:
+    def groups(self, value_of: Callable[[Any], Hashable]) -> "Groups":
         """Return the ids by a value of their records, in the order in which the records were made."""
         groups = self._groups_by_value.get(value_of)
         if groups is None:
-            groups = self._groups_by_value[value_of] = {}
+            ids: dict[Any, list[str]] = {}
             for key, record in self.rows.items():
-                groups.setdefault(value_of(record), []).append(key)
+                ids.setdefault(value_of(record), []).append(key)
+            counts = {value: len(keys) for value, keys in ids.items()}
+            places = {value: self.positions[keys[0]] for value, keys in ids.items()}
+            groups = self._groups_by_value[value_of] = Groups(ids, counts, places)
         return groups
 
     @cached_property
@@ -103,7 +114,7 @@ class SharedTable:
         return {key: (-getattr(row, row.dated), place) for place, (key, row) in enumerate(self.rows.items())}
 
     @cached_property
-    def _groups_by_value(self) -> dict[Callable[[Any], Hashable], dict[Any, list[str]]]:
+    def _groups_by_value(self) -> dict[Callable[[Any], Hashable], "Groups"]:
         return {}
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable
-from operator import attrgetter
+from itertools import islice
 from typing import Any
 
 from companyos.core.world.listing import Edit, Listing, Order, sort_key
@@ -24,8 +24,8 @@ class Table:
         self.shared = shared
         self.rows: dict[str, Record] = {}  # the world's own
         self.fingerprints: dict[str, int] | None = None  # of the own records, once computed
-        # Search texts of own records by id, each with the record that it belongs to. All copies share them.
-        self._texts: dict[str, tuple[Record, str]] = {}
+        # Search texts of own records by id, each with the version that it belongs to. All copies share them.
+        self._texts: dict[str, tuple[str, Record]] = {}
         self._listings: dict[tuple[Any, ...], Listing[Any]] = {}  # cached answers to queries
 
     def copy(self) -> "Table":
@@ -57,15 +57,13 @@ class Table:
 
     def select(self, order: Order, /, **equal: Any) -> Listing[Any]:
         """Return the records whose fields have these values, in order."""
-        fields, values = tuple(equal), tuple(equal.values())
-        listing = self._listings.get((order, fields, values))
+        query = order, tuple(equal), tuple(equal.values())
+        listing = self._listings.get(query)
         if listing is None:
             own: Iterable[Record] = self.rows.values()
-            if fields:
-                get, wanted = attrgetter(*fields), values if len(values) > 1 else values[0]
-                own = [record for record in own if get(record) == wanted]
-            shared_ids = self.shared.list_ids(order, fields, values)
-            listing = self._remember((order, fields, values), self._edited(order, shared_ids, own))
+            for field, value in equal.items():
+                own = [record for record in own if getattr(record, field) == value]
+            listing = self._listing(query, order, self.shared.list_ids(*query), own)
         return listing
 
     def filter(self, order: Order, test: Test) -> Listing[Any]:
@@ -73,28 +71,26 @@ class Table:
         listing = self._listings.get((order, test))
         if listing is None:
             own = [record for record in self.rows.values() if test(record)]
-            listing = self._remember((order, test), self._edited(order, self.shared.filter(order, test), own))
+            listing = self._listing((order, test), order, self.shared.filter(order, test), own)
         return listing
 
     def search(self, order: Order, query: str, test: Test | None = None) -> Listing[Any]:
         """Return the records whose search text contains every word of the query, in order, if they pass the test."""
         listing = self._listings.get((order, query, test))
         if listing is None:
-            words, own = query.lower().split(), []
-            for record in self.rows.values():
-                text = self._text(record)
-                if all(word in text for word in words) and (test is None or test(record)):
-                    own.append(record)
-            shared_ids = self.shared.search(order, query, test)
-            listing = self._remember((order, query, test), self._edited(order, shared_ids, own))
+            own = list(map(self._with_text, self.rows.values()))
+            for word in query.lower().split():
+                own = [(text, record) for text, record in own if word in text]
+            found = [record for _, record in own if test is None or test(record)]
+            listing = self._listing((order, query, test), order, self.shared.search(order, query, test), found)
         return listing
 
     def with_prefix(self, prefix: str) -> Listing[Any]:
         """Return the records whose id begins with this text, by id."""
         listing = self._listings.get((prefix,))
         if listing is None:
-            own = [record for record in self.rows.values() if record.id.startswith(prefix)]
-            listing = self._remember((prefix,), self._edited("id", self.shared.with_prefix(prefix), own))
+            own = [record for key, record in self.rows.items() if key.startswith(prefix)]
+            listing = self._listing((prefix,), "id", self.shared.with_prefix(prefix), own)
         return listing
 
     def count_by(self, value_of: Callable[[Any], Hashable]) -> dict[Any, int]:
@@ -103,50 +99,50 @@ class Table:
         `value_of` is a function of a module, since the counts of the shared records are cached by it.
         """
         groups, shared, rows = self.shared.groups(value_of), self.shared.rows, self.rows
-        counts = {value: len(ids) for value, ids in groups.items()}
-        firsts = {value: ids[0] for value, ids in groups.items()}
+        counts, places = groups.counts.copy(), groups.places.copy()
         for key in rows:
             if key in shared:
                 value = value_of(shared[key])
                 counts[value] -= 1
-                if firsts[value] == key:
-                    firsts[value] = next((other for other in groups[value] if other not in rows), "")
-        places = {value: self.shared.positions[first] for value, first in firsts.items() if first}
-        for place, (key, record) in enumerate(rows.items(), len(shared)):
-            value, place = value_of(record), self.shared.positions.get(key, place)
+                if places[value] == self.shared.positions[key]:
+                    places.pop(value)
+                    others = (self.shared.positions[other] for other in groups.ids[value] if other not in rows)
+                    places.update((value, place) for place in islice(others, 1))
+        for new_place, (key, record) in enumerate(rows.items(), len(shared)):
+            value, place = value_of(record), self.shared.positions.get(key, new_place)
             counts[value] = counts.get(value, 0) + 1
             places[value] = min(place, places.get(value, place))
         return {value: counts[value] for value in sorted(places, key=places.__getitem__)}
 
-    def _text(self, record: Record) -> str:
-        """Return the search text of an own record. It is computed once for each version of a record."""
-        known, text = self._texts.get(record.id, (None, ""))
-        if known is not record:
-            text = search_text(record)
-            self._texts[record.id] = record, text
-        return text
+    def _with_text(self, record: Record) -> tuple[str, Record]:
+        """Return the search text of an own record, and the record. The text of each version is computed once."""
+        known = self._texts.get(record.id)
+        if known is None or known[1] is not record:
+            known = self._texts[record.id] = search_text(record), record
+        return known
 
-    def _edited(self, order: Order, shared_ids: tuple[str, ...], own: Iterable[Record]) -> Listing[Any]:
-        """Return the shared records with these ids, without those that the world has written over, and own records."""
-        shared, keys = self.shared, self.shared.sort_keys(order)
-        edits = []
+    def _listing(
+        self, query: tuple[Any, ...], order: Order, shared_ids: tuple[str, ...], own: Iterable[Record]
+    ) -> Listing[Any]:
+        """Return shared records, without those that the world has written over, and own ones. Cached until a write."""
+        shared, positions = self.shared, self.shared.positions
+        edits: list[Edit] = []
         if shared_ids:
-            for key in self.rows:
-                if key in shared.rows:
-                    place = bisect_left(shared_ids, keys[key], key=keys.__getitem__)
-                    if place < len(shared_ids) and shared_ids[place] == key:
-                        edits.append(Edit(place, True))
-        for number, record in enumerate(own, len(shared.rows)):
-            key = sort_key(order, record, shared.positions.get(record.id, number))
-            place = bisect_left(shared_ids, key, key=keys.__getitem__) if shared_ids else 0
-            edits.append(Edit(place, False, key, record))
-        return Listing(shared.rows, shared_ids, sorted(edits))
-
-    def _remember(self, query: tuple[Any, ...], listing: Listing[Any]) -> Listing[Any]:
-        """Cache the answer to a query until somebody writes to this table."""
+            key_of = shared.sort_keys(order).__getitem__
+            for hidden in [own_id for own_id in self.rows if own_id in shared.rows]:
+                place = bisect_left(shared_ids, key_of(hidden), key=key_of)
+                if place < len(shared_ids) and shared_ids[place] == hidden:
+                    edits.append((place, True, None, None))
+            for number, record in enumerate(own, len(positions)):
+                key = sort_key(order, record, positions.get(record.id, number))
+                edits.append((bisect_left(shared_ids, key, key=key_of), False, key, record))
+        else:
+            for number, record in enumerate(own, len(positions)):
+                edits.append((0, False, sort_key(order, record, positions.get(record.id, number)), record))
+        edits.sort()
         if len(self._listings) >= _MAX_QUERIES:
             self._listings = {}
-        self._listings[query] = listing
+        listing = self._listings[query] = Listing(shared.rows, shared_ids, edits)
         return listing
 
     # -- writing ---------------------------------------------------------------------------------------------------
