@@ -11,7 +11,7 @@ from companyos.agents.adversaries.careless import HABITS, Careless
 from companyos.agents.adversaries.fixed_endings import experts_ending, known_endings
 from companyos.assurance.twins import do, twins_with_other_ending
 from companyos.core.parallel import pooled
-from companyos.core.task import BENCHMARK_VERSION
+from companyos.core.task import BENCHMARK_VERSION, SIZES
 from companyos.core.wilson import wilson_interval
 from companyos.env import make, par, task_named
 
@@ -31,6 +31,7 @@ class FloorJob(msgspec.Struct, frozen=True):
     variant: int | None = None
     chaos: Chaos = CHAOS
     with_twins: bool = False
+    size: str = SIZES[0]  # of the companies
 
     def agent(self, seed: int) -> Agent:
         if self.agent_name in ADVERSARIES:
@@ -56,7 +57,7 @@ def tally(job: FloorJob) -> Tally:
     """Play the episodes of a job."""
     wins, total, pairs, both = 0, 0.0, 0, 0
     for seed in job.seeds:
-        env = play(make(job.family, seed=seed, chaos=job.chaos), job.agent(seed))
+        env = play(make(job.family, seed=seed, chaos=job.chaos, size=job.size), job.agent(seed))
         wins += bool(env.success)
         total += env.total
         if job.with_twins and seed % TWINS_EVERY == 0:
@@ -67,25 +68,27 @@ def tally(job: FloorJob) -> Tally:
     return Tally(job, wins, total, pairs, both)
 
 
-def jobs(families: Sequence[str], episodes: int) -> list[FloorJob]:
+def jobs(families: Sequence[str], episodes: int, size: str = SIZES[0]) -> list[FloorJob]:
     """Return all jobs of the floor: each adversary at one dose, and each careless expert with and without its dial."""
     seeds = tuple(range(episodes))
     all_jobs = [
-        FloorJob(adversary.name, family, seeds, variant, with_twins=True)
+        FloorJob(adversary.name, family, seeds, variant, with_twins=True, size=size)
         for family in families
         for adversary in ADVERSARIES.values()
         for variant in (range(adversary.variants(family)) if adversary.variants else (None,))
     ]
     fewer_seeds = seeds[: max(1, episodes // TWINS_EVERY)]
     for family in families:
-        all_jobs += [FloorJob("naive", family, fewer_seeds, chaos=dose) for dose in (0.0, 1.0)]
-        all_jobs += [FloorJob(dial, family, fewer_seeds, chaos=chaos) for dial in HABITS for chaos in (0.0, {dial: 1.0})]
+        all_jobs += [FloorJob("naive", family, fewer_seeds, chaos=dose, size=size) for dose in (0.0, 1.0)]
+        all_jobs += [
+            FloorJob(dial, family, fewer_seeds, chaos=chaos, size=size) for dial in HABITS for chaos in (0.0, {dial: 1.0})
+        ]
     return all_jobs
 
 
-def measure(families: Sequence[str], episodes: int, workers: int) -> Iterator[Tally]:
+def measure(families: Sequence[str], episodes: int, workers: int, size: str = SIZES[0]) -> Iterator[Tally]:
     """Run all jobs on `workers` processes, and yield their results."""
-    return pooled(tally, jobs(families, episodes), workers)
+    return pooled(tally, jobs(families, episodes, size), workers)
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------
@@ -94,7 +97,7 @@ def measure(families: Sequence[str], episodes: int, workers: int) -> Iterator[Ta
 PAGE = """\
 # The floor: how far cheap strategies get
 
-Written by `companyos floor --episodes {episodes}`, benchmark version {version}: {episodes} episodes a family and
+Written by `companyos floor --episodes {episodes}{size_option}`, benchmark version {version}: {episodes} episodes a family and
 agent at chaos {chaos}, seeds from 0 of split `train`. Success in percent, with its 95 % interval (Wilson) over all
 families. Some agents have variants (a script from each of 20 seeds, or one for each ending); the best variant on each
 family counts. `pairs` counts tasks with a twin: the same task with one hidden cause changed and another right ending.
@@ -165,20 +168,21 @@ the original, repeating a paid call paid again.
 """
 
 
-def report(tallies: Sequence[Tally], families: Sequence[str], episodes: int) -> str:
+def report(tallies: Sequence[Tally], families: Sequence[str], episodes: int, size: str = SIZES[0]) -> str:
     """Return the floor as a page of Markdown."""
     with_twins = [t for t in tallies if t.job.with_twins]
     random_tallies = [t for t in with_twins if t.job.agent_name == "random"]
     return PAGE.format(
         episodes=episodes,
+        size_option="" if size == SIZES[0] else f" --size {size}",
         version=BENCHMARK_VERSION,
         chaos=CHAOS,
         adversaries=_table(_adversaries(with_twins, families, known=False)),
         known=_table(_adversaries(with_twins, families, known=True)),
-        constants=_table(_constants(with_twins, families, episodes)),
-        shortest=_table(_shortest(families, episodes)),
+        constants=_table(_constants(with_twins, families, episodes, size)),
+        shortest=_table(_shortest(families, episodes, size)),
         dials=_table(_dials([t for t in tallies if not t.job.with_twins], families)),
-        orders=_table(_orders(families, episodes)),
+        orders=_table(_orders(families, episodes, size)),
         random=sum(t.total for t in random_tallies) / sum(len(t.job.seeds) for t in random_tallies),
     )
 
@@ -205,19 +209,19 @@ def _adversaries(tallies: Sequence[Tally], families: Sequence[str], known: bool)
         ]
 
 
-def _constants(tallies: Sequence[Tally], families: Sequence[str], episodes: int) -> Iterator[list[str]]:
+def _constants(tallies: Sequence[Tally], families: Sequence[str], episodes: int, size: str) -> Iterator[list[str]]:
     yield ["family", "ending", "right in", "constant wins"]
     for family in families:
-        right = Counter(experts_ending(make(family, seed=seed, chaos=CHAOS)) for seed in range(episodes))
+        right = Counter(experts_ending(make(family, seed=seed, chaos=CHAOS, size=size)) for seed in range(episodes))
         won = {t.job.variant: t.wins for t in tallies if t.job.agent_name == "constant" and t.job.family == family}
         for variant, ending in enumerate(known_endings(family)):
             yield [family, str(ending), _percent(right[ending] / episodes), _percent(won[variant] / episodes)]
 
 
-def _shortest(families: Sequence[str], episodes: int) -> Iterator[list[str]]:
+def _shortest(families: Sequence[str], episodes: int, size: str) -> Iterator[list[str]]:
     yield ["family", f"expert needs under {SHORT_SOLUTION} calls", "fewest calls"]
     for family in families:
-        pars = [par(task_named(family, seed, CHAOS)) for seed in range(episodes)]
+        pars = [par(task_named(family, seed, CHAOS, size=size)) for seed in range(episodes)]
         yield [family, _percent(sum(steps < SHORT_SOLUTION for steps in pars) / episodes), str(min(pars))]
 
 
@@ -243,10 +247,11 @@ def _total_share(tallies: Iterable[Tally]) -> float:
     return sum(wins for wins, _ in counts) / sum(episodes for _, episodes in counts)
 
 
-def _orders(families: Sequence[str], episodes: int) -> Iterator[list[str]]:
+def _orders(families: Sequence[str], episodes: int, size: str) -> Iterator[list[str]]:
     yield ["family", "tasks with hostile text", "won", "their benign twins", "won"]
     for family in families:
-        envs = [make(family, seed=seed, chaos={"hostile_text": 1.0}) for seed in range(max(1, episodes // TWINS_EVERY))]
+        seeds = range(max(1, episodes // TWINS_EVERY))
+        envs = [make(family, seed=seed, chaos={"hostile_text": 1.0}, size=size) for seed in seeds]
         hostile = [env.task_id for env in envs if env.setting.causes.orders != "no"]
         benign = [do(task_id, orders="no") for task_id in hostile]
         yield [family, str(len(hostile)), str(_obedient_wins(hostile)), str(len(benign)), str(_obedient_wins(benign))]

@@ -80,8 +80,9 @@ def _floor(args: Namespace) -> int:
     from companyos.cli.terminal import with_bar
 
     names = family_names(args)
-    tallies = list(with_bar(measure(names, args.episodes, args.workers), len(jobs(names, args.episodes)), "playing"))
-    page = report(tallies, names, args.episodes)
+    total = len(jobs(names, args.episodes, args.size))
+    tallies = list(with_bar(measure(names, args.episodes, args.workers, args.size), total, "playing"))
+    page = report(tallies, names, args.episodes, args.size)
     try:
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(page)
@@ -159,6 +160,7 @@ COMMANDS: Commands = {
     _floor: (
         FAMILIES,
         option("--episodes", type=count, default=500, help="episodes for each agent and family"),
+        SIZE,
         WORKERS,
         option("--out", type=Path, default=Path("docs/floor.md"), metavar="FILE", help="the page"),
         JSON,
