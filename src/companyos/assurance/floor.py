@@ -97,7 +97,7 @@ def measure(families: Sequence[str], episodes: int, workers: int, size: str = SI
 PAGE = """\
 # The floor: how far cheap strategies get
 
-Written by `companyos floor --episodes {episodes}{size_option}`, benchmark version {version}: {episodes} episodes a family and
+Written by `companyos floor --episodes {episodes}{size}`, benchmark version {version}: {episodes} episodes a family and
 agent at chaos {chaos}, seeds from 0 of split `train`. Success in percent, with its 95 % interval (Wilson) over all
 families. Some agents have variants (a script from each of 20 seeds, or one for each ending); the best variant on each
 family counts. `pairs` counts tasks with a twin: the same task with one hidden cause changed and another right ending.
@@ -174,7 +174,7 @@ def report(tallies: Sequence[Tally], families: Sequence[str], episodes: int, siz
     random_tallies = [t for t in with_twins if t.job.agent_name == "random"]
     return PAGE.format(
         episodes=episodes,
-        size_option="" if size == SIZES[0] else f" --size {size}",
+        size="" if size == SIZES[0] else f" --size {size}",
         version=BENCHMARK_VERSION,
         chaos=CHAOS,
         adversaries=_table(_adversaries(with_twins, families, known=False)),

@@ -117,3 +117,11 @@ def test_a_pickled_world_takes_no_shared_records_along() -> None:
     assert len(pickled) < 2000
     assert (again.digest(), answers(again)) == (world.digest(), answers(world))
     assert again._tables[Memo].shared is company("alder")[Memo]
+
+
+def test_a_value_that_no_record_has_any_more_is_not_counted() -> None:
+    records = [Memo("M-1", "", "a", 0), Memo("M-2", "", "a", 0), Memo("M-3", "", "b", 0)]
+    world = shared_world(records)
+    for memo_id in ("M-1", "M-2"):
+        world.put(Memo(memo_id, "", "c", 0))
+    assert world.count_by(Memo, topic_of) == {"c": 2, "b": 1}

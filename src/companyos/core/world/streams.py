@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _to_16_words: Callable[[bytes], tuple[int, ...]] = Struct("<16I").unpack  # 64 bytes as 16 numbers of 32 bits
-_to_8_words: Callable[[bytes], tuple[int, ...]] = Struct("<8Q").unpack  # 64 bytes as 8 numbers of 64 bits
+_word_at: Callable[[bytes, int], tuple[int]] = Struct("<Q").unpack_from  # the number of 64 bits at a position
 _MAX_BLOCKS = 4096  # bounds the cache, because agents can query invented keys
 _SEPARATOR = "\x1f"  # between the names of a path: the ASCII unit separator
 
@@ -80,7 +80,7 @@ class Streams:
     def __init__(self, key: str) -> None:
         self.key = key
         self._root = blake2b(key.encode(), digest_size=64, person=b"companyos")
-        self._blocks: dict[str, tuple[float, ...]] = {}
+        self._blocks: dict[str, bytes] = {}
 
     def at(self, *path: str | int) -> Draw:
         """Return the draws of a path."""
@@ -101,8 +101,8 @@ class Streams:
                 self._blocks.clear()
             hasher = self._root.copy()
             hasher.update(path.encode())
-            block = self._blocks[path] = tuple(word / 2**64 for word in _to_8_words(hasher.digest()))
-        return block[number]
+            block = self._blocks[path] = hasher.digest()
+        return float(_word_at(block, 8 * number)[0] / 2**64)
 
     def __reduce__(self) -> tuple[type["Streams"], tuple[str]]:
         return Streams, (self.key,)

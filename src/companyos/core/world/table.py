@@ -18,27 +18,22 @@ class Table:
     Copies share the listings until one side writes, because the forks of a task ask for almost the same things.
     """
 
-    __slots__ = ("_listings", "_texts", "fingerprints", "rows", "shared")
+    __slots__ = ("_listings", "rows", "shared")
 
-    def __init__(self, shared: SharedTable = NO_RECORDS) -> None:
+    def __init__(self, shared: SharedTable = NO_RECORDS, rows: Iterable[tuple[str, Record]] = ()) -> None:
         self.shared = shared
-        self.rows: dict[str, Record] = {}  # the world's own
-        self.fingerprints: dict[str, int] | None = None  # of the own records, once computed
-        # Search texts of own records by id, each with the version that it belongs to. All copies share them.
-        self._texts: dict[str, tuple[str, Record]] = {}
+        self.rows: dict[str, Record] = dict(rows)  # the world's own
         self._listings: dict[tuple[Any, ...], Listing[Any]] = {}  # cached answers to queries
 
     def copy(self) -> "Table":
         clone = Table.__new__(Table)
         clone.shared = self.shared
         clone.rows = self.rows.copy()
-        clone.fingerprints = None if self.fingerprints is None else self.fingerprints.copy()
-        clone._texts = self._texts
         clone._listings = self._listings
         return clone
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.shared, self.rows, self.fingerprints)  # without the caches
+        return Table, (self.shared, tuple(self.rows.items()))  # without the cache
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -78,7 +73,7 @@ class Table:
         """Return the records whose search text contains every word of the query, in order, if they pass the test."""
         listing = self._listings.get((order, query, test))
         if listing is None:
-            own = list(map(self._with_text, self.rows.values()))
+            own = [(search_text(record), record) for record in self.rows.values()]
             for word in query.lower().split():
                 own = [(text, record) for text, record in own if word in text]
             found = [record for _, record in own if test is None or test(record)]
@@ -104,7 +99,7 @@ class Table:
             if key in shared:
                 value = value_of(shared[key])
                 counts[value] -= 1
-                if places[value] == self.shared.positions[key]:
+                if places.get(value) == self.shared.positions[key]:
                     places.pop(value)
                     others = (self.shared.positions[other] for other in groups.ids[value] if other not in rows)
                     places.update((value, place) for place in islice(others, 1))
@@ -113,13 +108,6 @@ class Table:
             counts[value] = counts.get(value, 0) + 1
             places[value] = min(place, places.get(value, place))
         return {value: counts[value] for value in sorted(places, key=places.__getitem__)}
-
-    def _with_text(self, record: Record) -> tuple[str, Record]:
-        """Return the search text of an own record, and the record. The text of each version is computed once."""
-        known = self._texts.get(record.id)
-        if known is None or known[1] is not record:
-            known = self._texts[record.id] = search_text(record), record
-        return known
 
     def _listing(
         self, query: tuple[Any, ...], order: Order, shared_ids: tuple[str, ...], own: Iterable[Record]
@@ -147,32 +135,11 @@ class Table:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def write(self, key: str, record: Record) -> int:
-        """Write a record and return by how much the sum of the fingerprints grows."""
-        self.rows[key] = record
+    def write(self, record: Record) -> None:
+        self.rows[record.id] = record
         self._listings = {}  # a new dict, because copies of this table share the old one
-        if self.fingerprints is None:
-            return 0
-        new = fingerprint(record)
-        growth = new - (self.fingerprints.get(key) or self._shared_fingerprint(key))
-        self.fingerprints[key] = new
-        return growth
 
-    def _shared_fingerprint(self, key: str) -> int:
-        """Return the fingerprint of the shared record with this id, or 0."""
-        return self.shared.fingerprints[key] if key in self.shared.rows else 0
-
-    def compute_fingerprints(self) -> int:
-        """Compute the fingerprints if that was not done before, and return by how much their sum grows."""
-        if self.fingerprints is not None:
-            return 0
-        self.fingerprints = {key: fingerprint(record) for key, record in self.rows.items()}
-        hidden = sum(map(self._shared_fingerprint, self.rows)) if self.shared.rows else 0
-        return self.shared.sum_of_fingerprints + sum(self.fingerprints.values()) - hidden
-
-
-def _restored(shared: SharedTable, rows: dict[str, Record], fingerprints: dict[str, int] | None) -> Table:
-    """Return a table that was pickled, with empty caches."""
-    table = Table(shared)
-    table.rows, table.fingerprints = rows, fingerprints
-    return table
+    def sum_of_fingerprints(self) -> int:
+        """Return the sum over all records, computed from scratch for own ones."""
+        hidden = sum(self.shared.fingerprints[key] for key in self.rows if key in self.shared.rows)
+        return self.shared.sum_of_fingerprints + sum(map(fingerprint, self.rows.values())) - hidden

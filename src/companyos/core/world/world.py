@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from companyos.core.errors import Refused
 from companyos.core.world.journal import Change
 from companyos.core.world.listing import Listing, Order
-from companyos.core.world.record import Record, fingerprint_of_name
-from companyos.core.world.shared import NO_RECORDS, SharedTable, Test
+from companyos.core.world.record import Record, fingerprint, fingerprint_of_name
+from companyos.core.world.shared import SharedTable, Test
 from companyos.core.world.streams import Streams
 from companyos.core.world.table import Table
 
@@ -17,6 +17,7 @@ Handler = Callable[["World", str], None]
 Appointment = tuple[int, int, str, str]  # a scheduled event: minute, serial number, kind, and the id of its record
 
 _HANDLERS: dict[str, Handler] = {}
+_EMPTY = Table()  # of all types of which a world has no record
 _MASK_128 = (1 << 128) - 1  # keeps the lowest 128 bits of a number
 # What each minute of the clock, and each appointment made so far, adds to the sum behind the digest.
 _CLOCK = fingerprint_of_name("clock")
@@ -75,15 +76,14 @@ class World:
         self.revision = 0  # grows with every write and read mark: milestones are evaluated only then
         self.seats: tuple[str, ...] = ()  # handles of the people whom agents play, sorted; all others are simulated
         self.journal: list[Change] = []
-        self._tables: dict[type[Record], Table] = {
-            kind: Table(shared.get(kind, NO_RECORDS) if shared else NO_RECORDS) for kind in kinds
-        }
-        self._owned = set(self._tables)  # tables that no other fork shares
+        own = {kind: Table(table) for kind, table in shared.items()} if shared else {}
+        self._tables: dict[type[Record], Table] = {kind: own.get(kind, _EMPTY) for kind in kinds}
+        self._owned = set(own)  # types whose table no other world shares
         self._agenda: list[Appointment] = []
         self._serial = 0
         self._counters: dict[str, int] = {}
         self._sum = 0  # of the hashes of counters, appointments and, once computed, records: see `digest`
-        self._has_fingerprints = False  # whether all tables have their fingerprints
+        self._has_fingerprints = False  # whether `_sum` contains those of all records
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -155,7 +155,10 @@ class World:
 
     def put_at_start(self, record: R) -> R:
         """Write a record of the start state. It is not journaled: the task id already determines it."""
-        self._sum += self._own(type(record)).write(record.id, record)
+        table = self._own(type(record))
+        if self._has_fingerprints:
+            self._sum += _growth(table.get(record.id), record)
+        table.write(record)
         return record
 
     def put(self, record: R) -> R:
@@ -165,7 +168,9 @@ class World:
         before = table.get(key)
         if before == record:
             return record
-        self._sum += table.write(key, record)
+        table.write(record)
+        if self._has_fingerprints:
+            self._sum += _growth(before, record)
         self.revision += 1
         self.journal.append(Change(self.now, self.actor, self.why, before, record))
         return record
@@ -271,9 +276,14 @@ class World:
         The digest is a sum of hashes, so each write only adds the difference.
         """
         if not self._has_fingerprints:
-            self._sum += sum(table.compute_fingerprints() for table in self._tables.values())
+            self._sum += sum(table.sum_of_fingerprints() for table in self._tables.values())
             self._has_fingerprints = True
         return ((self._sum + _CLOCK * self.now) & _MASK_128).to_bytes(16, "big").hex()
+
+
+def _growth(before: Record | None, after: Record) -> int:
+    """Return what a write adds to the digest's sum."""
+    return fingerprint(after) - (0 if before is None else fingerprint(before))
 
 
 def _weight(appointment: Appointment) -> int:
