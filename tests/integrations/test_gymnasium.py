@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from companyos.env import make
 from companyos.env.line_syntax import write_line
 from companyos.families import FAMILIES
 from companyos.integrations.gymnasium_env import MAX_LENGTH, CompanyOS, CompanyOSDiscrete
+from companyos.integrations.gymnasium_vector import CompanyOSVector
 from tests.helpers import STEADY, task_id
 from tests.integrations.law import experts_calls, holds
 from tests.integrations.pages import run_blocks
@@ -97,6 +99,29 @@ def test_vectors_of_environments_see_what_single_ones_see(name: str, mode: str) 
         assert list(zip(terminated, truncated, strict=True)) == [seen[2:4] for seen in alone]
         over = list(terminated | truncated)
     vector.close()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_vector_of_a_batch_returns_what_gymnasiums_own_vector_returns(workers: int) -> None:
+    ours = gymnasium.make_vec("CompanyOS/vendor_onboarding-v0", num_envs=3, workers=workers)
+    theirs = gymnasium.make_vec("CompanyOS/vendor_onboarding-v0", num_envs=3, vectorization_mode="sync")
+    assert isinstance(ours, CompanyOSVector)
+    assert ours.metadata["autoreset_mode"] == theirs.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
+    assert (ours.observation_space, ours.action_space) == (theirs.observation_space, theirs.action_space)
+    assert_same(ours.reset(seed=5), theirs.reset(seed=5))
+    for number in range(make(task_id()).max_steps + 5):  # beyond the end of an episode, so that all begin another task
+        actions = [(WAIT, "read_inbx", "list_tickets")[(number + place) % 3] for place in range(3)]
+        assert_same(ours.step(actions), theirs.step(actions))
+    ours.close()
+    theirs.close()
+
+
+def assert_same(ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> None:
+    """Check that two vectors have returned the same."""
+    *values, info = ours
+    *expected, expected_info = theirs
+    assert [list(value) for value in values] == [list(value) for value in expected]
+    assert {key: list(value) for key, value in info.items()} == {key: list(value) for key, value in expected_info.items()}
 
 
 def test_a_vector_begins_the_next_task_where_one_is_over() -> None:

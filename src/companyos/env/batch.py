@@ -61,6 +61,10 @@ class Batch:
         """
         return {number: Observation(self._scenes[number], *sent) for number, sent in self._ask("step", actions).items()}
 
+    def endings(self, numbers: list[int]) -> dict[int, tuple[bool, bool]]:
+        """Return for each of these episodes whether its ticket was resolved, and whether the task was solved."""
+        return self._ask("ending", dict.fromkeys(numbers))
+
     def transcripts(self, numbers: list[int]) -> dict[int, Transcript]:
         """Return the transcripts of these episodes."""
         return self._ask("transcript", dict.fromkeys(numbers))
@@ -131,6 +135,10 @@ class _Episodes:
 
     def _step(self, number: int, action: Any) -> Sent:
         return _sent(self._env(number).step(action))
+
+    def _ending(self, number: int, _: None) -> tuple[bool, bool]:
+        env = self._env(number)
+        return env.resolved, bool(env.success)
 
     def _transcript(self, number: int, _: None) -> Transcript:
         return self._env(number).transcript()

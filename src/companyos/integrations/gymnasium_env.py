@@ -26,6 +26,7 @@ from companyos.families import FAMILIES, SHORT_FAMILIES
 
 MAX_LENGTH = 16_384  # characters of an observation; usual ones have a tenth of it
 MAX_ACTION_LENGTH = 4_096
+VECTOR = "companyos.integrations.gymnasium_vector:CompanyOSVector"  # a name, because that module imports this one
 _ASCII = "".join(map(chr, range(128)))  # a Text space lists its characters
 Info = dict[str, Any]
 
@@ -56,9 +57,9 @@ class CompanyOS(gymnasium.Env[str, Any]):
         render_mode: str | None = None,
         size: str = "office",
     ) -> None:
-        self._family, self._chaos, self._split, self._reward = family, chaos, split, reward
+        self._family, self._chaos, self.split, self._reward = family, chaos, split, reward
         self._size = size
-        self._task(0)  # raises for invalid arguments
+        self.task(0)  # raises for invalid arguments
         self._text = ""
         self.render_mode = render_mode
         self.observation_space = text_space()
@@ -67,8 +68,8 @@ class CompanyOS(gymnasium.Env[str, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, Info]:
         super().reset(seed=seed)
         chosen_task = (options or {}).get("task_id")
-        drawn_number = int(self.np_random.integers(size_of(self._split)))
-        self.company = make(chosen_task or str(self._task(drawn_number)), reward=self._reward)
+        drawn_number = int(self.np_random.integers(size_of(self.split)))
+        self.company = make(chosen_task or str(self.task(drawn_number)), reward=self._reward)
         return self._shown(self.company.look())
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, Info]:
@@ -80,15 +81,15 @@ class CompanyOS(gymnasium.Env[str, Any]):
     def render(self) -> str:
         return self._text
 
-    def _task(self, number: int) -> TaskId:
+    def task(self, number: int) -> TaskId:
         """Return the task with this number in the split. With a family, return the family's task in the same round.
 
         A split goes round `SHORT_FAMILIES` (all families except those with long tasks), and each round has the next seed.
         """
         if self._family:
             seed = number // len(SHORT_FAMILIES)
-            return task_named(self._family, seed, self._chaos, self._split, self._size)
-        return task_at(self._split, number, self._chaos, self._size)
+            return task_named(self._family, seed, self._chaos, self.split, self._size)
+        return task_at(self.split, number, self._chaos, self._size)
 
     def _act(self, action: Any) -> Observation:
         return step_by_line(self.company, action)
@@ -130,10 +131,10 @@ class CompanyOSDiscrete(CompanyOS):
 
 
 def _register() -> None:
-    gymnasium.register("CompanyOS-v0", CompanyOS)
+    gymnasium.register("CompanyOS-v0", CompanyOS, vector_entry_point=VECTOR)
     gymnasium.register("CompanyOSDiscrete-v0", CompanyOSDiscrete)
     for name in FAMILIES:
-        gymnasium.register(f"CompanyOS/{name}-v0", CompanyOS, kwargs={"family": name})
+        gymnasium.register(f"CompanyOS/{name}-v0", CompanyOS, vector_entry_point=VECTOR, kwargs={"family": name})
 
 
 _register()
