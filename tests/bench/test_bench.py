@@ -7,9 +7,11 @@ import sys
 import pytest
 
 from companyos.bench import speed as bench
+from companyos.bench.growth import growth
 from companyos.bench.speed import Measurement
 
 STEPS = ["step, both", "step, expert", "step, random", "step, both, first play", "step and its text, both"]
+STEPS += ["step, both, size small", "step, both, size large"]
 
 
 def test_a_tiny_run_reports_every_row_with_finite_numbers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,6 +24,8 @@ def test_a_tiny_run_reports_every_row_with_finite_numbers(capsys: pytest.Capture
         "step, Taxi",
         *STEPS,
         "reset, new seed",
+        "reset, new seed, size small",
+        "reset, new seed, size large",
         "reset, known task",
         "fork in mid-episode",
         "import",
@@ -71,3 +75,10 @@ def test_a_verdict_says_which_mark_was_reached(value: float, more_is_better: boo
 
 def test_a_row_without_limits_has_no_verdict() -> None:
     assert Measurement("speed", "", 1.0, 1.0, 1.0).verdict == ""
+
+
+def test_costs_are_measured_in_companies_of_growing_size() -> None:
+    points = growth(rounds=1)
+    assert [point.records for point in points] == sorted(point.records for point in points)
+    assert points[0].records < 200 < 16_000 < points[-1].records
+    assert all(min(point.step, point.search, point.reset) > 0 for point in points)

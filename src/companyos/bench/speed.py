@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import count, cycle, islice
 from statistics import median
 from time import perf_counter
@@ -29,6 +30,7 @@ from rich.table import Table
 from companyos import agents
 from companyos.core.calls import Call
 from companyos.core.errors import install_hint
+from companyos.core.task import SIZES
 from companyos.env import CompanyEnv, make
 from companyos.families import SHORT_FAMILIES, setting  # `setting` builds and caches the start state of a task
 
@@ -97,6 +99,7 @@ def _steps(rounds: int, episodes: int) -> list[Measurement]:
     taxi = _taxi()
     scripts = {agent: [record(agent, number) for number in range(episodes)] for agent in ("expert", "random")}
     of_both_agents = [script for pair in zip(*scripts.values(), strict=True) for script in pair]
+    other_sizes = {size: [record(agent, n, size) for n in range(episodes) for agent in scripts] for size in SIZES[1:]}
     # Each row has its own rounds, because `cold` clears a cache that the other rows need warm.
     rows: dict[str, Callable[[], tuple[float, float, int]]] = {
         "step, both": lambda: _in_turns(of_both_agents, taxi),
@@ -104,6 +107,9 @@ def _steps(rounds: int, episodes: int) -> list[Measurement]:
         "step, random": lambda: _in_turns(scripts["random"], taxi),
         "step, both, first play": lambda: _in_turns(of_both_agents, taxi, cold=True),
         "step and its text, both": lambda: _in_turns(of_both_agents, taxi, text=True),
+        **{
+            f"step, both, size {size}": partial(_in_turns, of_size, taxi, size=size) for size, of_size in other_sizes.items()
+        },
     }
     ratios, speeds = [], []
     for what, play in rows.items():
@@ -128,36 +134,38 @@ def _steps(rounds: int, episodes: int) -> list[Measurement]:
     return [*ratios, *speeds]
 
 
-def _in_turns(scripts: list[Script], taxi: TaxiRun, text: bool = False, cold: bool = False) -> tuple[float, float, int]:
+def _in_turns(
+    scripts: list[Script], taxi: TaxiRun, text: bool = False, cold: bool = False, size: str = SIZES[0]
+) -> tuple[float, float, int]:
     """Play our episodes and as many steps of Taxi in turns. Return our seconds, Taxi's seconds, and the steps of each.
 
     Because the two alternate, a disturbance of the machine affects both, and both warm up in the same way.
     """
     our_seconds = taxi_seconds = 0.0
     for script in scripts:
-        our_seconds += _time_script(script, text, cold)
+        our_seconds += _time_script(script, text, cold, size)
         taxi_seconds += _time_taxi(*taxi, len(script[1]))
     return our_seconds, taxi_seconds, sum(len(calls) for _, calls in scripts)
 
 
-def record(agent: str, number: int) -> Script:
+def record(agent: str, number: int, size: str = SIZES[0]) -> Script:
     """Let an agent play an episode, and return the number of the episode and the calls."""
-    env = agents.play(episode(number), agents.make(agent, number))
+    env = agents.play(episode(number, size), agents.make(agent, number))
     return number, [turn.call for turn in env.turns]
 
 
-def episode(number: int) -> CompanyEnv:
+def episode(number: int, size: str = SIZES[0]) -> CompanyEnv:
     """Return an episode. Consecutive numbers go through all families except the long `quarter_close`."""
     seed, index = divmod(number, len(SHORT_FAMILIES))
-    return make(SHORT_FAMILIES[index], seed=seed, chaos=CHAOS, reward="dense")
+    return make(SHORT_FAMILIES[index], seed=seed, chaos=CHAOS, reward="dense", size=size)
 
 
-def _time_script(script: Script, text: bool = False, cold: bool = False) -> float:
+def _time_script(script: Script, text: bool = False, cold: bool = False, size: str = SIZES[0]) -> float:
     """Play a script and return the seconds of its steps. With `cold`, the cache of start states is cleared first."""
     number, calls = script
     if cold:
         setting.cache_clear()
-    step = episode(number).step
+    step = episode(number, size).step
     began = perf_counter()
     if text:
         for call in calls:
@@ -199,18 +207,25 @@ def _starts(rounds: int, episodes: int) -> list[Measurement]:
     """Measure a reset with a new seed, a reset of a known task, and a fork in the middle of an episode."""
     ended = cycle([_played(number, 1.0) for number in range(episodes)])
     middle = cycle([_played(number, 0.5) for number in range(episodes)])
-    times: list[list[float]] = [[], [], []]  # of each kind of start, one number per round
+    times: list[list[float]] = [[], [], [], [], []]  # of each kind of start, one number per round
     for _ in range(1 + rounds):
         gc.collect()
         times[0].append(_per_call(lambda: episode(next(FRESH_NUMBERS)), episodes) * 1e3)
         times[1].append(_per_call(lambda: next(ended).reset(), 10 * episodes) * 1e6)
         times[2].append(_per_call(lambda: next(middle).fork(), 50 * episodes) * 1e6)
-    new_seed, known_task, forks = (rest for _, *rest in times)  # the first round only warms up
+        for place, size in enumerate(SIZES[1:], 3):
+            times[place].append(_per_call(partial(_fresh_episode, size), episodes) * 1e3)
+    new_seed, known_task, forks, *of_sizes = (rest for _, *rest in times)  # the first round only warms up
     return [
         _row("reset, new seed", "ms", new_seed, 2.0, 0.5),
+        *(_row(f"reset, new seed, size {size}", "ms", of_size) for size, of_size in zip(SIZES[1:], of_sizes, strict=True)),
         _row("reset, known task", "µs", known_task),
         _row("fork in mid-episode", "µs", forks, 10.0, 3.0),
     ]
+
+
+def _fresh_episode(size: str) -> CompanyEnv:
+    return episode(next(FRESH_NUMBERS), size)
 
 
 def _played(number: int, share: float) -> CompanyEnv:

@@ -80,6 +80,12 @@ def _company(split: str, number: int, size: str) -> SharedCompany:
     return company
 
 
+def forget_companies() -> None:
+    """Forget all companies, so that they are built again. For measurements only."""
+    _recent.clear()
+    _in_use.clear()
+
+
 def company_tables(split: str, number: int, size: str) -> Tables:
     """Return the tables of a company. Pickled worlds name this function instead of taking the tables along."""
     return _company(split, number, size).tables
