@@ -16,7 +16,7 @@ from companyos.env.teacher import work_aloud
 from companyos.web.episode.turn_recorder import hidden_causes
 from companyos.web.pages import watch as watching
 from tests.evaluate.reports import HOSTILE, Tags
-from tests.helpers import task_id
+from tests.helpers import task_id, ticket
 from tests.serve.servers import ADMIN, AS_ADMIN, wait_for
 from tests.web.browser import Visit, browsing
 from tests.web.page_checks import check_clean, check_looks, look_at
@@ -88,7 +88,7 @@ def test_hidden_data_is_for_admins(site: RunningSite, solved: CompanyEnv) -> Non
         assert f"{earned:+.2f}" in seen.page.locator("#state").inner_text()
         seen.page.get_by_role("link", name="Records of the case").click()
         seen.page.locator(".records summary").first.click()
-        assert "gita.lindt" in seen.page.locator("main").inner_text()
+        assert ticket(solved).reference in seen.page.locator("main").inner_text()
         check_clean(seen, site)
 
 
