@@ -83,7 +83,7 @@ def test_a_case_in_time_ends_as_its_own_family_has_it_unless_it_is_beyond_the_li
             ending = linked(env)[place.slot].ending
             if place.standing == "in_time" and ending.name != BEYOND_LIMIT:
                 case_causes = causes_at(world.streams, place, causes)
-                assert ending == place.family.judge(world, case_at(case, place.slot), case_causes)
+                assert ending == place.family.judge(world, case_at(world, case, place), case_causes)
             elif place.standing != "in_time":
                 assert ending.name == f"on_hold/{place.standing}"
 
@@ -167,7 +167,7 @@ def test_how_the_cases_end_decides_how_the_close_ends() -> None:
     for seed in range(300):
         env = make(FAMILY, seed=seed)
         if env.setting.ending.name == "completed/all_checks_passed" and linked(env)["vendor"].ending.decider == "CFO":
-            other = make(do(env.task_id, vendor_conflict=True))
+            other = make(do(env.task_id, vendor_conflict="requester"))
             assert linked(other)["vendor"].ending.name == "escalated/conflict_of_interest"
             assert other.setting.ending.name == "escalated/beyond_authority"
             return

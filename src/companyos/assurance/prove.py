@@ -17,9 +17,11 @@ from companyos.core.task import TaskId
 from companyos.core.world import clock_text
 from companyos.env import CompanyEnv, run_expert
 from companyos.env.knowledge import Knowledge
-from companyos.families import ExpertStyle
+from companyos.families import ExpertStyle, family
 from companyos.families.kit.moves import ticket_acted_on
 from companyos.families.kit.working import PERCENT
+from companyos.rules import Piece
+from companyos.rules import untold as unsaid
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -31,13 +33,18 @@ class Proof(msgspec.Struct, frozen=True):
 
 
 def prove(task_id: str) -> Proof:
-    """Solve a task as its expert, through the real tools. Raise `Unsolvable` if the expert fails or guesses a value."""
+    """Solve a task as its expert, through the real tools. Raise `Unsolvable` if the expert fails or guesses.
+
+    It guesses if it uses a value, or needs a rule, that it had not been told.
+    """
     env = CompanyEnv(TaskId.parse(task_id), "sparse")
     solve(env)
     guess = untold(env)
     if guess is not None:
         call, value = guess
         raise Unsolvable(f"{task_id}: the expert used {value!r} in {call.tool}, which it had not been told")
+    if rules := unread_rules(env):
+        raise Unsolvable(f"{task_id}: the ending depends on rules that the expert had not read: {rules}")
     return Proof(task_id, env.step_count, env.setting.ending.name)
 
 
@@ -81,6 +88,16 @@ def untold(env: CompanyEnv) -> tuple[Call, Any] | None:
         knowledge.hear(turn.reply)
         texts += _strings(turn.reply.data)
     return None
+
+
+def unread_rules(env: CompanyEnv) -> list[Piece]:
+    """Return the rules on which the right ending depends and that no reply had said before the first irreversible call."""
+    rules, ruling = family(TaskId.parse(env.task_id).family).rules, env.setting.ending.ruling
+    if rules is None or ruling is None:
+        return []
+    turns = env.turns[: first_irreversible(env.turns, env.setting.case.ticket_id)]
+    texts = (text for turn in turns for text in _strings(turn.reply.data))
+    return unsaid(ruling, texts, rules.language)
 
 
 def untold_working(env: CompanyEnv, working: Sequence[Sequence[str]]) -> tuple[str, str] | None:

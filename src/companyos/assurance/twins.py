@@ -11,8 +11,8 @@ from companyos.core.task import MAX_LENGTH, TaskId
 from companyos.core.world import World, view
 from companyos.env import CompanyEnv, run_expert
 from companyos.families import canonical, family, setting
-from companyos.families.kit.case import Cause, Fact, Trouble, Value
-from companyos.families.kit.family import footprint_of, write_value
+from companyos.families.kit.case import Cause, Fact, Mark, Rule, Value
+from companyos.families.kit.family import Ending, footprint_of, write_value
 
 
 class Twin(msgspec.Struct, frozen=True):
@@ -48,30 +48,35 @@ def weathers(task_id: str, count: int) -> list[str]:
     there are none.
     """
     task = TaskId.parse(task_id)
-    facts = {cause.name for cause in family(task.family).specs() if isinstance(cause.annotation, Fact)}
+    facts = {cause.name for cause in family(task.family).specs() if isinstance(cause.annotation, Fact | Rule)}
     kept = tuple((name, value) for name, value in task.do if name in facts)  # an overridden trouble is drawn again, too
     numbers = range(task.weather + 1, task.weather + count)
     return [task_id, *(str(msgspec.structs.replace(task, weather=number, do=kept)) for number in numbers)]
 
 
-def twin_tasks(task_id: str, mark: type[Fact | Trouble] | None = None) -> list[tuple[Cause, str, str]]:
-    """Return all twins of a task: the changed cause, its new value and the task id. `mark` selects facts or troubles."""
+def twin_tasks(task_id: str, mark: type[Mark] | None = None) -> list[tuple[Cause, str, str]]:
+    """Return all twins of a task: the changed cause, its new value and the task id.
+
+    `mark` selects facts, troubles or rules. A twin with another rule is a clause twin.
+    """
     task = TaskId.parse(task_id)
-    causes = setting(task).causes
+    causes, kind = setting(task).causes, family(task.family)
     return [
         (cause, write_value(value), do(task_id, **{cause.name: value}))
-        for cause in family(task.family).specs()
+        for cause in kind.specs()
         if mark is None or isinstance(cause.annotation, mark)
-        for value in cause.alternatives
-        if value != getattr(causes, cause.name)
+        for value in kind.alternatives(cause, causes, task.split)
     ]
 
 
 @lru_cache(maxsize=4096)
-def twins_with_other_ending(task_id: str) -> tuple[tuple[str, str], ...]:
-    """Return the twins with another right ending: the name of the changed fact, and the task id."""
+def twins_with_other_ending(task_id: str, mark: type[Fact | Rule] = Fact) -> tuple[tuple[str, str], ...]:
+    """Return the twins with another right ending: the name of the changed fact, and the task id.
+
+    With the mark `Rule`, these are the clause twins: the same morning with one rule changed.
+    """
     env = CompanyEnv(TaskId.parse(task_id))
-    candidates = twin_tasks(task_id, Fact)  # a trouble never changes the ending
+    candidates = twin_tasks(task_id, mark)  # a trouble never changes the ending
     return tuple(
         (cause.name, twin_id) for cause, _, twin_id in candidates if not same_ending(env, CompanyEnv(TaskId.parse(twin_id)))
     )
@@ -94,9 +99,17 @@ def relevance(solved: CompanyEnv, twin_id: str) -> str:
 
 
 def same_ending(env: CompanyEnv, twin_env: CompanyEnv) -> bool:
-    """Return whether two tasks have the same right ending, signed by the same office."""
+    """Return whether two tasks have the same right ending, signed by the same office.
+
+    If the rules are drawn, everything that they order has to be the same: also the fields to set and the facts to cite.
+    """
     ending, twin_ending = env.setting.ending, twin_env.setting.ending
-    return (ending.name, ending.decider) == (twin_ending.name, twin_ending.decider)
+    return (ending.name, ending.decider, _orders(ending)) == (twin_ending.name, twin_ending.decider, _orders(twin_ending))
+
+
+def _orders(ending: Ending) -> tuple[object, ...]:
+    """Return what the rules of a ruling order, whichever check decided."""
+    return ending.ruling.ending[1:] if ending.ruling is not None else ()
 
 
 def _carries_over(solved: CompanyEnv, target: CompanyEnv) -> bool:

@@ -125,6 +125,8 @@ def help_out(colleague: Colleague, message: Message) -> Program:
         answer = "I come later on this one: " + ", ".join(f"{who} states {name}" for who, name in missing) + " first."
     elif known:
         answer = "You asked me, so: " + ", ".join(f"{name}={value}" for name, value in known.items()) + "."
+    if ticket["id"] in colleague.mind.explains:
+        answer = colleague.mind.explains[ticket["id"]]
     if ticket["blocked_by"]:
         blocker = (yield Call("ticketdesk", "get_ticket", {"ticket_id": ticket["blocked_by"]})).data
         if blocker["assignee"] == colleague.me.id and blocker["status"] in ("open", "in_progress"):
@@ -219,27 +221,34 @@ def _wrong_authority(colleague: Colleague, request: Row, ticket: Row, requester:
     """Return the rejection which says that another person has to sign this request, or None.
 
     The holder of the lowest office (job title) whose limit covers the amount signs, or their delegate while they are away.
+    If the form lets any office sign, this says nothing about the office that has to.
     """
     form = colleague.form(request["type"])
     amount = ticket["amount"] if "amount" in form.same_as_ticket else request["data"].get("amount")
     if isinstance(amount, str | bool):
         return "mismatch", "amount is no number."
+    principals: list[Row] = []
     for office in form.offices:
         role = office.format_map({**request["data"], "department": requester["department"]})
         reply = yield Call("datahub", "get_approver", {"role": role})
         if not reply.ok:
             return "unknown_office", "Nobody holds the office that the request names."
-        principal = reply.data
-        if amount is None or (principal["limit"] or 0) >= amount:
-            break
-    else:
+        if amount is None or (reply.data["limit"] or 0) >= amount:
+            principals.append(reply.data)
+            if not form.any_office:
+                break
+    if not principals:
         return "beyond_authority", "Nobody in ApprovalFlow may sign for this amount."
-    signers = [(yield from _who_signs(principal))]
-    if request["referred"]:
-        manager_id = (yield Call("datahub", "get_person", {"person_id": principal["id"]})).data["manager"]
-        manager = (yield Call("datahub", "get_person", {"person_id": manager_id})).data
-        signers.append((yield from _who_signs(manager)))
+    signers = []
+    for principal in principals:
+        signers.append((yield from _who_signs(principal)))
+        if request["referred"]:
+            manager_id = (yield Call("datahub", "get_person", {"person_id": principal["id"]})).data["manager"]
+            manager = (yield Call("datahub", "get_person", {"person_id": manager_id})).data
+            signers.append((yield from _who_signs(manager)))
     if colleague.me.id not in signers:
+        if form.any_office:
+            return "not_mine", "Not mine to sign: policy names the office, or who stands in while its holder is away."
         return "not_mine", "Not mine to sign: policy names the lowest office that may, or who stands in while it is away."
     return None
 

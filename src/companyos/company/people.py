@@ -41,6 +41,7 @@ class Mind(Record, frozen=True):
     objection: str = ""  # a key of `colleagues.OBJECTIONS`: why they reject even a correct request
     knows: dict[str, dict[str, str]] = {}  # by ticket: facts that only they know, stated when asked in a comment there
     meddles: dict[str, str] = {}  # by ticket: the priority that they are going to set
+    explains: dict[str, str] = {}  # by ticket: a text with which they answer a comment there
     after: dict[str, dict[str, str]] = {}  # by ticket: whose statements, of which facts, they wait for before their own
 
 

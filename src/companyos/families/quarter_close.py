@@ -62,7 +62,9 @@ class Causes(EverydayTroubles, frozen=True):
     """
 
     vendor_conflict: Annotated[
-        bool, cause_of_case("vendor", "conflict", odds=(0.88, 0.12)), "in the vendor case, the requester owns the firm"
+        Literal["no", "requester"],
+        cause_of_case("vendor", "conflict", odds=(0.88, 0.12)),
+        "in the vendor case, the requester owns the firm",
     ]
     expense_conflict: Annotated[
         bool,
@@ -303,7 +305,7 @@ def _judge_queue(world: World, case: Case, causes: Causes) -> list[QueuedTicket]
     queue = []
     places = draw_queue(world.streams, causes.overdue)
     for place in sorted(places, key=lambda place: world.get(Entry, roles[f"{place.slot}.item"]).status):
-        queued_case, item_id = case_at(case, place.slot), roles[f"{place.slot}.item"]
+        queued_case, item_id = case_at(world, case, place), roles[f"{place.slot}.item"]
         if place.standing != "in_time":
             ending = put_off(queued_case.ticket_id, place.standing, ((item_id, "status"),))
         else:

@@ -24,7 +24,7 @@ from companyos.families import (
     vendor_onboarding,
 )
 from companyos.families.kit.backdrop import Backdrop
-from companyos.families.kit.case import Case, Fact, Trouble, Value
+from companyos.families.kit.case import Case, Fact, Mark, Trouble, Value
 from companyos.families.kit.citations import Cites, CitesNoOther, CitesNothingFalse
 from companyos.families.kit.endings import MAX_EXTRA_CITATIONS, CitedFacts
 from companyos.families.kit.family import Ending, Family
@@ -55,7 +55,7 @@ FAMILY_BY_PHRASE = {family.phrase: family for family in (*CORE.values(), *OTHERS
 # declares (such as `vendor_conflict`) prevents it. Each fact is set with a high chance: otherwise there would rarely be more
 # cases than the CFO signs for. The `Causes` classes of the families explain the facts.
 _CFO_FACTS: dict[str, dict[str, Value]] = {
-    "vendor": {"duplicate": False, "insurance": "valid", "personal_data": False, "score": "high", "amount": "large"},
+    "vendor": {"duplicate": "no", "insurance": "valid", "personal_data": False, "score": "over", "amount": "large"},
     "expense": {
         "repeated": False,
         "missing": False,
@@ -134,7 +134,9 @@ def causes_at(streams: Streams, place: QueuePlace, close_causes: Struct) -> Any:
         if (fact := name.removeprefix(f"{place.slot}_")) in names_in_family
         and not isinstance(_declaration(place.family, fact), Trouble)
     }
-    return replace(place.family.draw_causes(own_streams, own_streams, doses_of(0.0)), **fixed)
+    if place.family.rules is not None:
+        fixed |= {"rulebook": "house"}  # the cases of a queue have the rules that beginners learn
+    return replace(place.family.draw_causes(own_streams, own_streams, doses_of(0.0), "train"), **fixed)
 
 
 def cause_of_case(slot: str, name: str, odds: tuple[float, ...] = ()) -> Fact | Trouble:
@@ -149,10 +151,11 @@ def cause_of_case(slot: str, name: str, odds: tuple[float, ...] = ()) -> Fact | 
             # A part is a role, or a literal text if it begins with "=".
             target=tuple(part if part.startswith("=") else f"{slot}.{part}" for part in declaration.target),
         )
+    assert isinstance(declaration, Fact)
     return Fact(odds=odds, shown_in=tuple((kind, f"{slot}.{role}", field) for kind, role, field in declaration.shown_in))
 
 
-def _declaration(family: Family, name: str) -> Fact | Trouble:
+def _declaration(family: Family, name: str) -> Mark:
     """Return how a family declares one of its causes."""
     return next(cause.annotation for cause in family.specs() if cause.name == name)
 
@@ -186,12 +189,14 @@ def _extend_insurance(world: World, entry_id: str) -> None:
         world.put_at_start(replace(entry, details=entry.details | {"insurance_until": longer}))
 
 
-def case_at(case: Case, slot: str) -> Case:
-    """Return the case at the place with this slot, from the roles of the close (`case`)."""
+def case_at(world: World, case: Case, place: QueuePlace) -> Case:
+    """Return the case at a place, from the roles of the close (`case`)."""
+    slot = place.slot
     roles = {
         role.removeprefix(f"{slot}."): record_id for role, record_id in case.roles.items() if role.startswith(f"{slot}.")
     }
-    return Case(ticket_id=roles["ticket"], actor=case.actor, brief="", roles=roles)
+    draws = _streams_of(world.streams, place).key
+    return Case(ticket_id=roles["ticket"], actor=case.actor, brief="", roles=roles, draws=draws)
 
 
 def put_off(ticket_id: str, reason: str, facts: CitedFacts, allowed: Allowed = ()) -> Ending:

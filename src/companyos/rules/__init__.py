@@ -7,7 +7,7 @@ from companyos.rules.aim import aim, deciding_slots
 from companyos.rules.book import Rulebook
 from companyos.rules.check import check_book, lines_of
 from companyos.rules.conditions import AnyOf, Applies, Condition, Conditions, Holds
-from companyos.rules.decide import decide
+from companyos.rules.decide import decide, figure
 from companyos.rules.draw import Design, DrawnBook, Parts, Slot, draw_book
 from companyos.rules.inquiry import Inquiry, Question, Ruling, answered
 from companyos.rules.language import Language, TwoMeanings
@@ -54,7 +54,7 @@ from companyos.rules.yaml_form import BadRulebook, from_yaml, to_yaml
 __all__ = [
     "aim", "Amends", "answered", "AnyOf", "AnyPiece", "Applies", "AskOwner", "BadRulebook", "Before", "Check",
     "check_book", "Complete", "Computed", "Condition", "Conditions", "day", "DayMeant", "decide", "deciding_slots",
-    "Definition", "Design", "Despite", "Document", "draw_book", "DrawnBook", "Evidence", "Flaw", "from_yaml", "HeldOut",
+    "Definition", "Design", "Despite", "Document", "draw_book", "DrawnBook", "Evidence", "figure", "Flaw", "from_yaml", "HeldOut",
     "Holds", "Inquiry", "Instead", "Ladder", "Language", "lay_out", "Level", "Limit", "lines_of", "NO_CHECK", "NOBODY",
     "number", "Order", "Otherwise", "Papers", "Parts", "Piece", "Plan", "Question", "RateTable", "Row", "Rulebook",
     "Ruling", "Scale", "Second", "SeeAlso", "Signer", "Slot", "Strictest", "Then", "to_yaml", "TwoMeanings", "Unless",

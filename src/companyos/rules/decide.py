@@ -70,7 +70,8 @@ class _Decider:
     def ruling(self, check: str, then: Then) -> Inquiry[Ruling]:
         evidence = yield from self.in_force(self.book.get(Evidence, check))
         signers = (yield from self.signers(then.form)) if then.form else ()
-        return Ruling(check, then, evidence.facts, signers, tuple(self.used))
+        asked = tuple(question.fact for question in self.answers)
+        return Ruling(check, then, evidence.facts, signers, tuple(self.used), asked)
 
     # -- pieces --------------------------------------------------------------------------------------------------------
 
@@ -272,3 +273,8 @@ def chosen(which: WhichFigure, fitting: list[Instead]) -> int:
         return max(fitting, key=lambda special: len(special.when)).number
     numbers = [special.number for special in fitting]
     return max(numbers) if which.by == "higher" else min(numbers)
+
+
+def figure(book: Rulebook, limit: str) -> Inquiry[int]:
+    """Return the number of a limit that applies to a case."""
+    return (yield from _Decider(book, {}).figure(limit))

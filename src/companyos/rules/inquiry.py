@@ -31,6 +31,7 @@ class Ruling(Struct, frozen=True):
     cites: tuple[str, ...]
     signers: tuple[str, ...]  # offices, in the order in which they sign
     used: tuple[Piece, ...]  # the pieces that the result depends on
+    asked: tuple[str, ...] = ()  # the facts that the result depends on
 
     @property
     def ending(self) -> tuple[object, ...]:

@@ -36,6 +36,9 @@ class ApprovalType(Record, frozen=True):
     attachment: str = ""  # an optional field that an approver may ask for; the register has its value
     audit: str = ""  # the name of a further audit: see `colleagues.audits`
     about: str = ""  # the kind of ticket that it is for, if that is not the form's id
+    # Whether each of the offices may sign, and not only the lowest one. Then the company's rules say which one has to, and
+    # no approver tells.
+    any_office: bool = False
 
 
 class Approval(Record, frozen=True):

@@ -10,7 +10,7 @@ from companyos.families.kit.company import SharedCompany
 from companyos.families.kit.ids import CASE, record_ids
 
 _IDS = 40  # how many ids of tickets and of register entries there are for a case
-_POLICY_IDS = 32
+_POLICY_IDS = 80
 
 
 def prepare_company(

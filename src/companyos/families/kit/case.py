@@ -21,13 +21,27 @@ class Trouble(msgspec.Struct, frozen=True):
     target: tuple[str, ...]
 
 
+class Rule(msgspec.Struct, frozen=True):
+    """Marks a cause that is a slot of the family's rulebook. Its values are the variants of the slot."""
+
+    held_out: tuple[str, ...] = ()  # the variants that only test tasks have
+
+
+Mark = Fact | Trouble | Rule
+
+
 class Cause(msgspec.Struct, frozen=True):
     """One hidden cause of a family, as its `Causes` class declares it."""
 
     name: str
     alternatives: tuple[Value, ...]
-    annotation: Fact | Trouble
+    annotation: Mark
     meaning: str = ""  # in words, for facts; the dial of a trouble has a description of its own
+
+    def values(self, split: str) -> tuple[Value, ...]:
+        """Return the values that the tasks of a split can have. Only test tasks have held-out variants of rules."""
+        held_out = self.annotation.held_out if isinstance(self.annotation, Rule) and split != "test" else ()
+        return tuple(value for value in self.alternatives if value not in held_out)
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -37,3 +51,5 @@ class Case(msgspec.Struct, frozen=True):
     actor: str  # the person who works on the ticket, played by the agent
     brief: str
     roles: dict[str, str]  # the part that a record or person plays in the case, such as `entry` or `requester` -> its id
+    papers: tuple[str, ...] = ()  # ids of policies that are kept free for the rulebook, whether or not it needs them
+    draws: str = ""  # the key of the random draws of the case, if its rulebook is drawn

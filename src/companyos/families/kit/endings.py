@@ -86,9 +86,10 @@ def ending(
         # Each signer checks that the request before it was approved, so only the last request needs a goal.
         # `says` are the fields that a request must contain, and their values.
         first, last = signed[0], signed[-1]
-        goals.append(SignedFor(ticket_id, last.form, last.says))
-        milestones.append(Milestone("valid request", worth.requested, Requested(ticket_id, first.form, says=first.says)))
-        approved = Requested(ticket_id, last.form, signed=True, says=last.says)
+        goals.append(SignedFor(ticket_id, last.form, last.says, last.by))
+        requested = Requested(ticket_id, first.form, says=first.says, by=first.by)
+        milestones.append(Milestone("valid request", worth.requested, requested))
+        approved = Requested(ticket_id, last.form, signed=True, says=last.says, by=last.by)
         milestones.append(Milestone("approved", worth.approved, approved))
     # Changes of the ticket that are not damage: a field and its new value (None: emptied).
     allowed_changes: tuple[tuple[str, str | None], ...] = (("blocked_by", None),)

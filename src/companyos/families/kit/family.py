@@ -8,17 +8,19 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 import msgspec
 
 from companyos.chaos import DIALS, Doses, Level, offered, read_doses
-from companyos.company import Toolbox
+from companyos.company import Policy, Toolbox
 from companyos.core.calls import Call, Procedure, Program, Reply, silent
 from companyos.core.errors import BadTask
 from companyos.core.task import TaskId
-from companyos.core.world import Record, Streams, World
+from companyos.core.world import Draw, Record, Streams, World, shown_fields
 from companyos.families.kit import everyday
 from companyos.families.kit.backdrop import Backdrop
 from companyos.families.kit.builder import prepare_company
-from companyos.families.kit.case import Case, Cause, Fact, Trouble, Value
+from companyos.families.kit.case import Case, Cause, Fact, Rule, Trouble, Value
 from companyos.families.kit.company import SharedCompany, company_of
 from companyos.families.kit.goals import CalledFor, Goal, Milestone, Signature, add_up
+from companyos.families.kit.rulebooks import Rules
+from companyos.rules import Rulebook, Ruling
 
 
 class Ending(msgspec.Struct, frozen=True, dict=True):
@@ -34,6 +36,7 @@ class Ending(msgspec.Struct, frozen=True, dict=True):
     signatures: tuple[Signature, ...] = ()
     linked: tuple["Linked", ...] = ()  # other tickets that have to be closed correctly before this one
     shared: tuple[Milestone, ...] = ()  # milestones that do not depend on the right ending: these may pay early
+    ruling: Ruling | None = None  # the decision by the rulebook, if the family has drawn rules
 
     @cached_property
     def named_goals(self) -> dict[str, Goal]:
@@ -110,6 +113,10 @@ class ExpertStyle:
         """Return whether the expert departs from its default in the way that `name` names."""
         return False
 
+    def goes_by(self, book: Rulebook) -> Rulebook:
+        """Return the rulebook by which the expert decides. `book` is the one that it has read."""
+        return book
+
 
 class EpisodeSoFar(msgspec.Struct, frozen=True):
     """What an expert knows when it begins or takes over an episode: the brief, and the calls and replies so far."""
@@ -130,7 +137,7 @@ class Family(msgspec.Struct, frozen=True, eq=False):
 
     name: str
     phrase: str  # occurs in every brief of this family and in no other family's
-    causes: type[msgspec.Struct]  # the hidden causes: one field each, annotated with `Fact` or `Trouble`
+    causes: type[msgspec.Struct]  # the hidden causes: one field each, annotated with `Fact`, `Trouble` or `Rule`
     actor: str  # the job title of the person whom the agent plays
     stage: Callable[[Backdrop, Streams, Any], Case]  # adds a case to a company
     judge: Callable[[World, Case, Any], Ending]  # returns the right ending of a case
@@ -139,6 +146,7 @@ class Family(msgspec.Struct, frozen=True, eq=False):
     max_steps: Mapping[int, int]
     long: bool = False  # the tasks are several times longer than usual: see `SHORT_FAMILIES`
     hire: Callable[[Backdrop], None] | None = None  # adds the people whom only this family needs
+    rules: Rules | None = None  # None: the policies of the family are fixed texts
 
     @property
     def description(self) -> str:
@@ -154,17 +162,36 @@ class Family(msgspec.Struct, frozen=True, eq=False):
         highest = max(doses.values())
         return next(steps for dose, steps in sorted(self.max_steps.items()) if dose >= highest)
 
-    def draw_causes(self, facts: Streams, weather: Streams, doses: Doses) -> Any:
-        """Draw the causes of a task, each from a stream of its own. `weather` is the source of randomness for troubles."""
-        streams = {Fact: facts, Trouble: weather}
-        return self.causes(**{cause.name: _drawn(cause, streams[type(cause.annotation)], doses) for cause in self.specs()})
+    def draw_causes(self, facts: Streams, weather: Streams, doses: Doses, split: str) -> Any:
+        """Draw the causes of a task, each from a stream of its own. `weather` is the source of randomness for troubles.
 
-    def read_causes(self, do: Mapping[str, str]) -> dict[str, Level]:
+        If the rules are drawn as well, the facts are drawn again until a rule of the wanted kind decides.
+        """
+        fixed: dict[str, Level] = {}
+        if self.rules is not None:
+            fixed |= self.rules.draw(facts, split)
+        for name, trouble in _troubles(self.causes):
+            fixed[name] = DIALS[trouble.dial].level(weather.at("cause", name), doses[trouble.dial] / 100)
+
+        def draw(attempt: int) -> Any:
+            return self.causes(**fixed, **_drawn_facts(self.causes, facts, attempt))
+
+        return draw(0) if self.rules is None else self.rules.aimed(draw, facts)
+
+    def alternatives(self, cause: Cause, causes: Any, split: str) -> list[Value]:
+        """Return the values that a cause could have instead in a task of this split."""
+        others = [value for value in cause.values(split) if value != getattr(causes, cause.name)]
+        if self.rules is None or not isinstance(cause.annotation, Rule) or split == "test":
+            return others
+        variants = self.rules.variants(causes)
+        return [value for value in others if self.rules.is_known({**variants, cause.name: str(value)})]
+
+    def read_causes(self, do: Mapping[str, str], split: str) -> dict[str, Level]:
         """Return the values that a task id gives to causes. `do` maps names of causes to values as text.
 
-        Raises `BadTask`, which lists what is valid, for an unknown cause or value.
+        Raises `BadTask`, which lists what is valid, for an unknown cause or a value that the split does not have.
         """
-        return {cause.name: _read_value(cause, do[cause.name]) for cause in self.specs(do) if cause.name in do}
+        return {cause.name: _read_value(cause, do[cause.name], split) for cause in self.specs(do) if cause.name in do}
 
     def specs(self, do: Mapping[str, str] | None = None) -> tuple[Cause, ...]:
         """Return the declared causes. Raises `BadTask` if `do` names another one."""
@@ -179,15 +206,16 @@ class Family(msgspec.Struct, frozen=True, eq=False):
 
         The caller is not told which ones those were, because that would reveal the hidden value.
         """
-        natural = _causes_of_seed(self, task.key, task.weather_key, task.doses)
-        fixed = self.read_causes(dict(task.do))
+        natural = _causes_of_seed(self, task.split, task.key, task.weather_key, task.doses)
+        fixed = self.read_causes(dict(task.do), task.split)
         kept = tuple((name, text) for name, text in task.do if fixed[name] != getattr(natural, name))
         return msgspec.structs.replace(task, do=kept)
 
     def set_up(self, task: TaskId) -> Setting:
         """Build the start state of a task: the company, the case in it, the troubles, and the right ending."""
-        doses, natural = read_doses(task.doses), _causes_of_seed(self, task.key, task.weather_key, task.doses)
-        causes = msgspec.structs.replace(natural, **self.read_causes(dict(task.do)))
+        doses = read_doses(task.doses)
+        natural = _causes_of_seed(self, task.split, task.key, task.weather_key, task.doses)
+        causes = msgspec.structs.replace(natural, **self.read_causes(dict(task.do), task.split))
         company = company_of(task.split, task.seed, task.size)
         untroubled, case = _staged(self, task.key, company, self.without_troubles(causes))
         world, weather = untroubled.fork(), Streams(task.weather_key)  # the weather is the source of randomness for troubles
@@ -247,9 +275,9 @@ def _by_table(unmet: list[OpenMilestone], world: World) -> dict[type[Record] | N
 
 
 @lru_cache(maxsize=64)
-def _causes_of_seed(family: Family, key: str, weather_key: str, doses: str) -> Any:
+def _causes_of_seed(family: Family, split: str, key: str, weather_key: str, doses: str) -> Any:
     """Return the causes that are drawn for a task before overrides. A task and its twins share this result."""
-    return family.draw_causes(Streams(key), Streams(weather_key), read_doses(doses))
+    return family.draw_causes(Streams(key), Streams(weather_key), read_doses(doses), split)
 
 
 @lru_cache(maxsize=64)
@@ -273,6 +301,9 @@ def footprint_of(cause: Cause, case: Case) -> set[tuple[str, str, str]]:
     annotation = cause.annotation
     if isinstance(annotation, Fact):
         return {(kind, case.roles[role], field) for kind, role, field in annotation.shown_in}
+    if isinstance(annotation, Rule):
+        papers = {("Policy", paper, field) for paper in case.papers for field in (*shown_fields(Policy), "*")}
+        return papers | {("Mind", case.roles["policy_owner"], "explains")}
     ids = [case.roles[part] for part in annotation.target if not part.startswith("=")]
     return {(kind, target, field) for kind, field in DIALS[annotation.dial].footprint for target in ids}
 
@@ -303,11 +334,15 @@ def _troubles(causes: type[msgspec.Struct]) -> tuple[tuple[str, Trouble], ...]:
     return tuple(sorted(troubles, key=lambda named: order.index(named[1].dial)))
 
 
-def _drawn(cause: Cause, streams: Streams, doses: Doses) -> Level:
-    """Return a random value of a cause, from the stream with its name."""
-    draw = streams.at("cause", cause.name)
-    if isinstance(cause.annotation, Trouble):
-        return DIALS[cause.annotation.dial].level(draw, doses[cause.annotation.dial] / 100)
+def _drawn_facts(causes: type[msgspec.Struct], streams: Streams, attempt: int) -> dict[str, Value]:
+    """Draw every fact, from the stream with its name. Each attempt draws all of them anew."""
+    again = ("again", attempt) if attempt else ()
+    facts = [cause for cause in cause_specs(causes) if isinstance(cause.annotation, Fact)]
+    return {cause.name: _drawn_fact(cause, streams.at("cause", cause.name, *again)) for cause in facts}
+
+
+def _drawn_fact(cause: Cause, draw: Draw) -> Value:
+    assert isinstance(cause.annotation, Fact)
     luck = draw.random()
     for value, odds in zip(cause.alternatives, cause.annotation.odds, strict=True):
         luck -= odds
@@ -316,12 +351,13 @@ def _drawn(cause: Cause, streams: Streams, doses: Doses) -> Level:
     return cause.alternatives[-1]
 
 
-def _read_value(cause: Cause, text: str) -> Level:
+def _read_value(cause: Cause, text: str, split: str) -> Level:
     """Return the value of a cause that is written so in task ids."""
-    for value in cause.alternatives:
+    values = cause.values(split)
+    for value in values:
         if write_value(value) == text:
             return value
-    raise BadTask(f"{cause.name} cannot be {text!r}; valid: {', '.join(map(write_value, cause.alternatives))}")
+    raise BadTask(f"{cause.name} cannot be {text!r}; valid: {', '.join(map(write_value, values))}")
 
 
 def write_value(value: Value | Level) -> str:

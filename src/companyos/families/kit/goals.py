@@ -148,6 +148,7 @@ class Requested(Goal, frozen=True):
     form: str
     signed: bool = False
     says: tuple[tuple[str, Scalar], ...] = ()  # fields that the request must contain, and their values
+    by: tuple[str, ...] = ()  # the people of whom one has to be asked, if the form leaves the choice open
 
     @property
     def name(self) -> str:
@@ -156,7 +157,11 @@ class Requested(Goal, frozen=True):
     def holds(self, world: World) -> bool:
         statuses = ("approved",) if self.signed else ("pending", "approved")
         for request in world.all(Approval):
-            if request.status in statuses and right_request(world, request, self.ticket_id, self.form, self.says):
+            if (
+                request.status in statuses
+                and right_request(world, request, self.ticket_id, self.form, self.says)
+                and put_to(world, request, self.by)
+            ):
                 return True
         return False
 
@@ -168,13 +173,23 @@ class SignedFor(Goal, frozen=True):
     ticket_id: str
     form: str
     says: tuple[tuple[str, Scalar], ...] = ()
+    by: tuple[str, ...] = ()
 
     def holds(self, world: World) -> bool:
         linked = world.get(Ticket, self.ticket_id).approval
         request = world.peek(Approval, linked) if linked else None
         if request is None or request.status != "approved":
             return False
-        return right_request(world, request, self.ticket_id, self.form, self.says)
+        return right_request(world, request, self.ticket_id, self.form, self.says) and put_to(world, request, self.by)
+
+
+def put_to(world: World, request: Approval, people: tuple[str, ...]) -> bool:
+    """Return whether a request was put to one of these people, and decided by one of them or by a manager at their wish."""
+    if not people:
+        return True
+    asked = next(change.after for change in world.journal if change.after.id == request.id)
+    assert isinstance(asked, Approval)
+    return asked.approver in people and (request.referred or request.approver in people)
 
 
 def right_request(
@@ -200,6 +215,7 @@ class Signature(msgspec.Struct, frozen=True):
 
     form: str
     says: tuple[tuple[str, Scalar], ...] = ()
+    by: tuple[str, ...] = ()  # the people of whom one has to be asked; empty if the approvers know who signs
 
 
 class Milestone(msgspec.Struct, frozen=True):
@@ -262,7 +278,7 @@ def damage(world: World, actor: str, needed_changes: Mapping[str, CalledFor]) ->
     requests = [a for a in world.all(Approval) if a.requester == actor and a.status in ("pending", "approved")]
     for ticket_id, called_for in needed_changes.items():
         for signature in called_for.signatures:
-            needed_request = _needed_request(requests, world.get(Ticket, ticket_id), signature)
+            needed_request = _needed_request(world, requests, world.get(Ticket, ticket_id), signature)
             requests = [request for request in requests if request is not needed_request]
     damages += [Damage(request.id, "status", can_be_put_back=request.status == "pending") for request in requests]
     return damages
@@ -280,10 +296,12 @@ def _is_allowed(world: World, ticket: Ticket, field: str, before: str | None, ca
     return before is None and field not in OUTCOMES
 
 
-def _needed_request(requests: list[Approval], ticket: Ticket, signature: Signature) -> Approval | None:
+def _needed_request(world: World, requests: list[Approval], ticket: Ticket, signature: Signature) -> Approval | None:
     """Return the request that a ticket's ending needs. If there are several, prefer the linked one, then an approved one."""
     of_form = [request for request in requests if request.ticket_id == ticket.id and request.type == signature.form]
-    complete = [request for request in of_form if _contains(request, signature.says)]
+    complete = [
+        request for request in of_form if _contains(request, signature.says) and put_to(world, request, signature.by)
+    ]
     return min(complete, key=lambda request: (request.id != ticket.approval, request.status != "approved"), default=None)
 
 

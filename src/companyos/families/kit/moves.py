@@ -309,6 +309,16 @@ _RENAMED = r"(\w+) calls the field (\w+) now (\w+);"  # "... this week refund ca
 
 def ask_person(ticket_id: str, person_id: str, name: str, text: str) -> Move[Shown]:
     """Return the comment of a person on a ticket that states a value under this name. Ask for it if there is none yet."""
+    return (yield from _comment_with(name, ticket_id, person_id, text))
+
+
+def ask_for_text(ticket_id: str, person_id: str, question: str) -> Move[str]:
+    """Return the text of a person's comment on a ticket. Ask for it if there is none yet."""
+    return str((yield from _comment_with("text", ticket_id, person_id, question))["text"])
+
+
+def _comment_with(name: str, ticket_id: str, person_id: str, question: str) -> Move[Shown]:
+    """Return the newest comment of a person that has a field of this name. Ask a question if there is none yet."""
     asked, events_read = False, 0
     while True:
         page, unread = 1, 1
@@ -321,7 +331,7 @@ def ask_person(ticket_id: str, person_id: str, name: str, text: str) -> Move[Sho
             page += 1
         events_read = history["total"]
         if not asked:
-            yield from ask("ticketdesk.comment", ticket_id=ticket_id, text=text, to=person_id)
+            yield from ask("ticketdesk.comment", ticket_id=ticket_id, text=question, to=person_id)
             asked = True
         yield from _wait_for_message(person_id)
 
