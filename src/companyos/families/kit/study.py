@@ -45,7 +45,7 @@ def study(ticket: Shown, rules: Rules, style: ExpertStyle) -> Move[Papers]:
     """Read all papers of the family that count for a ticket, and those to which they point."""
     topic = rules.language.vocabulary.topic
     versions: dict[str, list[Shown]] = {}
-    yield from _read_papers(topic, f"{topic}:", ticket["opened"], versions, style)
+    yield from _read_papers(topic.lower(), f"{topic}:", ticket["opened"], versions, style)
     answers: list[str] = []
     while True:
         book = _parsed(rules, versions, answers)

@@ -242,8 +242,8 @@ PROCEDURE = {
         blocked_by once the blocking ticket is done or cancelled; until then ask its assignee, in a comment to them on
         your own ticket.""",
     f"{TOPIC}: requests": """
-        While a holder is away the delegate signs with the holder's authority; if both are, the delegate's delegate. A
-        request's cost centre, and then the ticket's, must be the requester's own. A rejection says what it wants; if
+        The departments are led by the Head of Marketing, Head of Operations and Head of Research. While a holder is away
+        the delegate signs with the holder's authority; if both are, the delegate's delegate. A request's cost centre, and then the ticket's, must be the requester's own. A rejection says what it wants; if
         that is the manager's decision, escalate. A second signature is a request of the form vendor_countersignature,
         made after the first request was signed. Set approval to the request that was signed last. Approvers only
         check values: the rules say whom to ask, and whether to ask.""",
