@@ -128,6 +128,7 @@ class Template:
         said = {*self._nodes, *wording.fixed}
         unsaid = [(info.name, info.default) for info in msgspec.structs.fields(kind) if info.name not in said]
         self._expected = [*wording.fixed.items(), *unsaid]  # the values of all fields without a slot
+        self.signature = (kind, frozenset(self._nodes), tuple(wording.fixed.items()))
 
     @property
     def beginning(self) -> str:
@@ -173,6 +174,11 @@ class Choice:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
+        # Templates with the same slots fit the same values, so one of them is asked for all.
+        groups: dict[Any, list[Node]] = {}
+        for node in nodes:
+            groups.setdefault(node.signature if isinstance(node, Template) else id(node), []).append(node)
+        self._groups = tuple(groups.values())
         # Most wordings begin with a literal. A look at it rules out nearly all of them when parsing.
         beginnings = [(node.beginning if isinstance(node, Template) else "", node) for node in nodes]
         self._long: dict[str, list[Node]] = {}
@@ -188,7 +194,7 @@ class Choice:
         return any(node.can_say(value) for node in self.nodes)
 
     def say(self, value: Any, voice: Voice) -> str:
-        fitting = [node for node in self.nodes if node.fits(value)]
+        fitting = [node for group in self._groups if group[0].fits(value) for node in group]
         if not fitting:
             raise ValueError(f"there are no words for {value!r}")
         templates = [node for node in fitting if isinstance(node, Template)]

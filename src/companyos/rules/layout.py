@@ -1,6 +1,7 @@
 """Lay a rulebook out over documents: policies, amendments, memos, and answers of the policy's owner."""
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Literal, get_args
 
 import msgspec
@@ -75,6 +76,7 @@ class Document(Struct, frozen=True):
     kind: DocumentKind
     sentences: tuple[str, ...]
     edition: int = 0  # 0 for the present version, 1 for the one before it
+    pieces: tuple[AnyPiece, ...] = ()  # what the sentences say, in the same order
 
     @property
     def text(self) -> str:
@@ -125,8 +127,9 @@ class _Editor:
         for (kind, title), found in sorted(places.items()):
             register = self.register(kind, title)
             in_order = sorted(found, key=lambda one: one[0])
-            sentences = [self.say(piece, key, register) for _, piece, key in in_order]
-            documents += split_by_words(Document(title, kind, tuple(sentences), edition))
+            sentences = tuple(self.say(piece, key, register) for _, piece, key in in_order)
+            pieces_said = tuple(piece for _, piece, _ in in_order)
+            documents += split_by_words(Document(title, kind, sentences, edition, pieces_said))
         return documents
 
     def place(self, piece: AnyPiece) -> tuple[DocumentKind, str]:
@@ -172,7 +175,8 @@ def split_by_words(document: Document) -> list[Document]:
         parts[-1].append(sentence)
         room -= length
     numbered = [document.title, *(f"{document.title}, part {number}" for number in range(2, len(parts) + 1))]
+    pieces = iter(document.pieces)
     return [
-        msgspec.structs.replace(document, title=title, sentences=tuple(part))
+        msgspec.structs.replace(document, title=title, sentences=tuple(part), pieces=tuple(islice(pieces, len(part))))
         for title, part in zip(numbered, parts, strict=True)
     ]

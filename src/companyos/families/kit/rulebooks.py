@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from companyos.core.world import Streams
 from companyos.families.kit.case import Rule
-from companyos.rules import Design, Language, Question, Rulebook, Ruling, aim, answered, deciding_slots, decide
+from companyos.rules import Design, Language, Question, Rulebook, Ruling, answered, decide
 from companyos.rules.conditions import Value
 from companyos.rules.draw import RULEBOOK, WORDING, Slot, draw_variants
 
@@ -54,18 +54,40 @@ class Rules(Struct, frozen=True, eq=False):
         return self.design.stratum(variants) == "known"
 
     def aimed(self, draw: Callable[[int], Any], streams: Streams) -> Any:
-        """Return the first drawn causes that a rule of the task's target kind decides. `draw` takes the attempt."""
-        among = self.targets[streams.at("target").pick(tuple(self.targets))]
-        return aim(draw, lambda causes: self._decides(causes, streams, among))
+        """Return the first drawn causes that a rule of a wanted kind decides. `draw` takes the number of the attempt.
 
-    def _decides(self, causes: Any, streams: Streams, among: tuple[str, ...]) -> bool:
-        variants, answers = self.variants(causes), self.answers(causes, streams)
+        After some attempts that fail, another kind of rule is wanted.
+        """
+        kinds = iter(streams.at("target").shuffled(tuple(self.targets)))
+        causes, others = draw(0), list[Rulebook]()
+        for attempt in range(_ATTEMPTS * len(self.targets)):
+            if attempt:
+                causes = draw(attempt)
+            if attempt % _ATTEMPTS == 0:
+                others = self._changed_books(causes, streams, self.targets[next(kinds)])
+            answers = self.answers(causes, streams)
+            present = _orders(self.book(causes, streams), answers)
+            if any(_orders(book, answers) != present for book in others):
+                break
+        return causes
 
-        def ending(others: Mapping[str, str]) -> Any:
-            book = _book(self, streams.key, tuple({**variants, **others}.items()))
-            return answered(decide(book, self.costs), answers).ending[1:]
+    def _changed_books(self, causes: Any, streams: Streams, slots: tuple[str, ...]) -> list[Rulebook]:
+        """Return the rulebooks that have another known variant in one of these slots."""
+        variants = self.variants(causes)
+        return [
+            _book(self, streams.key, tuple({**variants, slot: other}.items()))
+            for slot in slots
+            for other in self.design.slot(slot).known
+            if other != variants[slot]
+        ]
 
-        return any(deciding_slots(self.design, variants, ending, (slot,)) for slot in among)
+
+_ATTEMPTS = 8  # at one kind of rule
+
+
+def _orders(book: Rulebook, answers: Answers) -> tuple[object, ...]:
+    """Return what a rulebook orders, whichever check decides."""
+    return answered(decide(book), answers).ending[1:]
 
 
 @lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ from companyos.families.kit.citations import CitedFacts
 from companyos.families.kit.family import Ending
 from companyos.families.kit.goals import Signature
 from companyos.families.kit.rulebooks import Rules
-from companyos.rules import Amends, Document, Instead, Language, Limit, Plan, Rulebook, Ruling, lay_out
+from companyos.rules import Amends, Document, Instead, Limit, Plan, Rulebook, Ruling, lay_out
 from companyos.rules.conditions import Holds
 
 # -- papers ------------------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def write_papers(
         used.add(paper := reserved[place])
         since = (world.now // DAY - age_of(document.title.partition(_PARTS)[0], document.edition)) * DAY
         status = "superseded" if document.edition else "in force"
-        terms = terms_of(document, rules.language)
+        terms = terms_of(document)
         world.put_at_start(Policy(paper, document.title, status, since, document.text, terms))
         (written.older if document.edition else written.papers)[document.title] = paper
     return written, " ".join(document.text for document in documents if document.kind == "answer")
@@ -77,10 +77,10 @@ def explain(world: World, owner: str, ticket_id: str, text: str) -> None:
         world.put_at_start(msgspec.structs.replace(mind, explains=mind.explains | {ticket_id: text}))
 
 
-def terms_of(document: Document, language: Language) -> dict[str, int]:
+def terms_of(document: Document) -> dict[str, int]:
     """Return the figures of a paper by name: `minimum`, and `minimum_personal` for one with the condition `personal`."""
     terms: dict[str, int] = {}
-    for piece in language.pieces_in(document.text):
+    for piece in document.pieces:
         figure = piece.piece if isinstance(piece, Amends) else piece
         if isinstance(figure, Limit):
             terms[figure.limit] = figure.number
