@@ -35,7 +35,7 @@ def causes(seed: int, chaos: float) -> Any:
     """Return the causes of a task, without making its start state."""
     task = task_named(FAMILY, seed, chaos)
     streams = Streams(task.key)
-    return FAMILIES[FAMILY].draw_causes(streams, streams, read_doses(task.doses))
+    return FAMILIES[FAMILY].draw_causes(streams, streams, read_doses(task.doses), task.split)
 
 
 def rank(cause: Any, drawn: Any) -> int:

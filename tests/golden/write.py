@@ -33,8 +33,7 @@ def task_ids() -> list[str]:
                 found.append(str(TaskId(family.name, split, seed, write_doses(doses_of(single)))))
             else:
                 cause = causes[number // 2 % len(causes)]
-                natural = getattr(setting(even).causes, cause.name)
-                other = next(value for value in cause.alternatives if value != natural)
+                other = family.alternatives(cause, setting(even).causes, even.split)[0]
                 found.append(do(str(even), **{cause.name: other}))
     return found
 

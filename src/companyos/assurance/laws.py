@@ -10,14 +10,15 @@ from collections.abc import Iterable, Mapping
 from companyos.agents.variants import HARMLESS, WRONG, Variant, play_variant
 from companyos.assurance.prove import first_difference, first_irreversible, prove
 from companyos.assurance.prove_many import blame
-from companyos.assurance.twins import differences, footprint, same_ending, twin_tasks, weathers
+from companyos.assurance.twins import differences, footprint, same_ending, same_orders, twin_tasks, weathers
 from companyos.chaos import Chaos
 from companyos.core.errors import LawBroken, Unsolvable
 from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make, run_expert, task_named
 from companyos.families import family, installed
-from companyos.families.kit.case import Cause, Fact, Trouble
+from companyos.families.kit.case import Cause, Fact, Rule, Trouble
 from companyos.families.kit.family import write_value
+from companyos.rules.draw import WORDING
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
 MAX_ENDING_SHARE = 0.4  # largest share of a family's tasks that may have the same right ending
@@ -80,13 +81,16 @@ def endings_part_in_time(name: str, seeds: Iterable[int]) -> None:
 
 
 def facts_decide(name: str, seeds: Iterable[int], more_seeds: Iterable[int] = ()) -> None:
-    """Neither a trouble nor the dose changes the ending. Every fact changes the ending in one of `seeds` or `more_seeds`."""
-    undecisive = {cause.name for cause in family(name).specs() if isinstance(cause.annotation, Fact)}
+    """Neither a trouble nor the dose changes the ending. Every fact changes the ending in one of `seeds` or `more_seeds`.
+
+    The same holds for every slot of a rulebook, except that for the words in which it is written.
+    """
+    undecisive = {cause.name for cause in family(name).specs() if not isinstance(cause.annotation, Trouble)} - {WORDING.name}
     for seed in seeds:
         env = make(name, seed=seed, chaos=0.5)
         for cause, value, twin_id in twin_tasks(env.task_id):
-            if not same_ending(env, make(twin_id)):
-                if not isinstance(cause.annotation, Fact):
+            if not same_orders(env, make(twin_id)):
+                if isinstance(cause.annotation, Trouble):
                     raise LawBroken(f"{_changed(env, cause, value)} changes the ending, though it is a trouble")
                 undecisive.discard(cause.name)
         endings = {make(name, seed=seed, chaos=dose).setting.ending.name for dose in DOSES}
@@ -95,7 +99,7 @@ def facts_decide(name: str, seeds: Iterable[int], more_seeds: Iterable[int] = ()
     for seed in more_seeds:
         env = make(name, seed=seed, chaos=0.5)
         twins = [(cause, twin_id) for cause, _, twin_id in twin_tasks(env.task_id) if cause.name in undecisive]
-        undecisive -= {cause.name for cause, twin_id in twins if not same_ending(env, make(twin_id))}
+        undecisive -= {cause.name for cause, twin_id in twins if not same_orders(env, make(twin_id))}
     if undecisive:
         raise LawBroken(f"{name}: these facts do not change the ending in any of the seeds: {sorted(undecisive)}")
 
@@ -103,7 +107,7 @@ def facts_decide(name: str, seeds: Iterable[int], more_seeds: Iterable[int] = ()
 def weathers_differ_in_trouble(name: str, seeds: Iterable[int]) -> None:
     """Another weather (another draw of the troubles) keeps facts, ending and first observation, changes some trouble, and
     can be solved by the expert."""
-    facts = [cause.name for cause in family(name).specs() if isinstance(cause.annotation, Fact)]
+    facts = [cause.name for cause in family(name).specs() if isinstance(cause.annotation, Fact | Rule)]
     no_trouble_changed = True
     for seed in seeds:
         env = make(name, seed=seed, chaos=0.5)

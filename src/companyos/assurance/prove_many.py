@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from companyos.assurance.prove import first_difference, first_irreversible, prove, solve
-from companyos.assurance.twins import same_ending, twin_tasks
+from companyos.assurance.twins import same_orders, twin_tasks
 from companyos.core.errors import Unsolvable
 from companyos.core.parallel import pooled
 from companyos.core.task import TaskId
@@ -83,7 +83,7 @@ def _tell_twins_apart(task_id: str) -> int:
     count = 0
     for _, _, twin_id in twin_tasks(task_id):
         twin_env = CompanyEnv(TaskId.parse(twin_id), "sparse")
-        if same_ending(env, twin_env):
+        if same_orders(env, twin_env):
             continue
         differs = first_difference(env.turns, solve(twin_env).turns)
         if differs >= irreversible:

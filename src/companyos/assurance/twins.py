@@ -73,12 +73,14 @@ def twin_tasks(task_id: str, mark: type[Mark] | None = None) -> list[tuple[Cause
 def twins_with_other_ending(task_id: str, mark: type[Fact | Rule] = Fact) -> tuple[tuple[str, str], ...]:
     """Return the twins with another right ending: the name of the changed fact, and the task id.
 
-    With the mark `Rule`, these are the clause twins: the same morning with one rule changed.
+    With the mark `Rule`, these are the clause twins: the same morning with one rule changed. Then another ending is also one
+    with other fields to set or other facts to cite.
     """
     env = CompanyEnv(TaskId.parse(task_id))
     candidates = twin_tasks(task_id, mark)  # a trouble never changes the ending
+    same = same_orders if mark is Rule else same_ending
     return tuple(
-        (cause.name, twin_id) for cause, _, twin_id in candidates if not same_ending(env, CompanyEnv(TaskId.parse(twin_id)))
+        (cause.name, twin_id) for cause, _, twin_id in candidates if not same(env, CompanyEnv(TaskId.parse(twin_id)))
     )
 
 
@@ -99,12 +101,14 @@ def relevance(solved: CompanyEnv, twin_id: str) -> str:
 
 
 def same_ending(env: CompanyEnv, twin_env: CompanyEnv) -> bool:
-    """Return whether two tasks have the same right ending, signed by the same office.
-
-    If the rules are drawn, everything that they order has to be the same: also the fields to set and the facts to cite.
-    """
+    """Return whether two tasks have the same right ending, signed by the same office."""
     ending, twin_ending = env.setting.ending, twin_env.setting.ending
-    return (ending.name, ending.decider, _orders(ending)) == (twin_ending.name, twin_ending.decider, _orders(twin_ending))
+    return (ending.name, ending.decider) == (twin_ending.name, twin_ending.decider)
+
+
+def same_orders(env: CompanyEnv, twin_env: CompanyEnv) -> bool:
+    """Return whether two tasks have the same right ending, with the same fields to set and the same facts to cite."""
+    return same_ending(env, twin_env) and _orders(env.setting.ending) == _orders(twin_env.setting.ending)
 
 
 def _orders(ending: Ending) -> tuple[object, ...]:

@@ -54,7 +54,8 @@ from companyos.rules.yaml_form import BadRulebook, from_yaml, to_yaml
 __all__ = [
     "aim", "Amends", "answered", "AnyOf", "AnyPiece", "Applies", "AskOwner", "BadRulebook", "Before", "Check",
     "check_book", "Complete", "Computed", "Condition", "Conditions", "day", "DayMeant", "decide", "deciding_slots",
-    "Definition", "Design", "Despite", "Document", "draw_book", "DrawnBook", "Evidence", "figure", "Flaw", "from_yaml", "HeldOut",
+    "Definition", "Design", "Despite", "Document", "draw_book", "DrawnBook", "Evidence", "figure", "Flaw", "from_yaml",
+    "HeldOut",
     "Holds", "Inquiry", "Instead", "Ladder", "Language", "lay_out", "Level", "Limit", "lines_of", "NO_CHECK", "NOBODY",
     "number", "Order", "Otherwise", "Papers", "Parts", "Piece", "Plan", "Question", "RateTable", "Row", "Rulebook",
     "Ruling", "Scale", "Second", "SeeAlso", "Signer", "Slot", "Strictest", "Then", "to_yaml", "TwoMeanings", "Unless",

@@ -18,7 +18,7 @@ from companyos.data.splits import CHAOS as USUAL_DOSE
 from companyos.env import CompanyEnv, run_expert, task_named
 from companyos.evaluate.suites.suite import Pair, Suite, beacon_name, suite_of
 from companyos.families import FAMILIES, SHORT_FAMILIES, family, setting
-from companyos.families.kit.case import Fact, Trouble
+from companyos.families.kit.case import Fact, Rule, Trouble
 from companyos.families.kit.family import write_value
 
 T = TypeVar("T")
@@ -166,7 +166,8 @@ def _candidate(task_id: str) -> _Candidate:
     env = CompanyEnv(task, "sparse")
     run_expert(env)
     draw = Streams(task_id).at("twin")
-    cause = draw.pick(family(task.family).specs())
+    # Twins of this suite differ in a fact or a trouble, clause twins in a rule.
+    cause = draw.pick([cause for cause in family(task.family).specs() if not isinstance(cause.annotation, Rule)])
     value = draw.pick([value for value in cause.alternatives if value != getattr(env.setting.causes, cause.name)])
     twin = do(task_id, **{cause.name: value})  # the same task with this cause set to the value
     pair = Pair(task_id, twin, relevance(env, twin), cause.name)

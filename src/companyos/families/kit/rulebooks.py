@@ -102,7 +102,7 @@ def with_rules(causes: type[Struct], design: Design, module: str) -> type[Struct
     """
     slots = (*design.slots, RULEBOOK, WORDING)
     fields = [
-        (slot.name, Annotated[Literal[tuple(slot.variants)], Rule(slot.held_out), f"the rule `{slot.name}`"])  # type: ignore[misc]
+        (slot.name, Annotated[Literal[tuple(slot.variants)], Rule(slot.held_out), f"the rule `{slot.name}`"])
         for slot in slots
     ]
     return msgspec.defstruct("RuledCauses", fields, bases=(causes,), frozen=True, module=module)

@@ -21,6 +21,7 @@ from companyos.rules.conditions import Holds
 # -- papers ------------------------------------------------------------------------------------------------------------
 
 _PAPERS = 48  # ids that are kept free for the papers of a rulebook
+_VERSIONS = 4  # of these, for the versions of the paper with the limits, whose terms can drift
 _PARTS = ", part "  # in the title of the second and further parts of a paper
 
 
@@ -58,9 +59,11 @@ def write_papers(
         if document.kind == "answer":
             continue
         # A change of one rule leaves the ids of the other papers as they are, unless two papers draw the same one.
-        place = streams.at("paper", document.title, document.edition).between(0, _PAPERS - 1)
+        place = streams.at("paper", document.title, document.edition).between(_VERSIONS, _PAPERS - 1)
+        if _has_limits(document):
+            place = document.edition
         while reserved[place] in used:
-            place = (place + 1) % _PAPERS
+            place = place + 1 if place + 1 < _PAPERS else _VERSIONS
         used.add(paper := reserved[place])
         since = (world.now // DAY - age_of(document.title.partition(_PARTS)[0], document.edition)) * DAY
         status = "superseded" if document.edition else "in force"
@@ -68,6 +71,10 @@ def write_papers(
         world.put_at_start(Policy(paper, document.title, status, since, document.text, terms))
         (written.older if document.edition else written.papers)[document.title] = paper
     return written, " ".join(document.text for document in documents if document.kind == "answer")
+
+
+def _has_limits(document: Document) -> bool:
+    return any(isinstance(piece, Limit) for piece in document.pieces)
 
 
 def explain(world: World, owner: str, ticket_id: str, text: str) -> None:
@@ -114,7 +121,7 @@ def ruled_ending(
     """Return the right ending that a ruling orders.
 
     `facts` has record and field of every fact that a rule can ask to cite. Those that are not asked for compete with those
-    that are, so citing them loses, and so do the further `rivals`. `whom` has people by office and by their part in the case.
+    that are, so citing them loses, and so do the further `rivals`. `whom` has people by office and by part in the case.
     `forms` are those of the first and the second signature.
     """
     then, cited = ruling.then, tuple(facts[name] for name in ruling.cites)

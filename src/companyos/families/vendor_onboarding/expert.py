@@ -118,7 +118,7 @@ class _Desk:
     # -- acts ----------------------------------------------------------------------------------------------------------
 
     def carry_out(self, ruling: Ruling, approved: dict[str, str]) -> Move[None]:
-        """Set the field that records the outcome, or get the forms signed. `approved` has requests signed before, by form."""
+        """Set the field that records the outcome, or get the forms signed. `approved` are earlier requests, by form."""
         then = ruling.then
         if then.field:
             yield from moves.set_field(self.ticket["id"], then.field, (yield from self._whom(then.whom)))

@@ -243,10 +243,11 @@ PROCEDURE = {
         your own ticket.""",
     f"{TOPIC}: requests": """
         The departments are led by the Head of Marketing, Head of Operations and Head of Research. While a holder is away
-        the delegate signs with the holder's authority; if both are, the delegate's delegate. A request's cost centre, and then the ticket's, must be the requester's own. A rejection says what it wants; if
-        that is the manager's decision, escalate. A second signature is a request of the form vendor_countersignature,
-        made after the first request was signed. Set approval to the request that was signed last. Approvers only
-        check values: the rules say whom to ask, and whether to ask.""",
+        the delegate signs with the holder's authority; if both are, the delegate's delegate. A request's cost centre, and
+        then the ticket's, must be the requester's own. A rejection says what it wants; if that is the manager's decision,
+        escalate. A second signature is a request of the form vendor_countersignature, made after the first request was
+        signed. Set approval to the request that was signed last. Approvers only check values: the rules say whom to ask,
+        and whether to ask.""",
     f"{TOPIC}: citing": """
         Cite record, field and value as they are now. The score is the metric named in the entry; a measurement whose
         age_days is above the metric's max_age_days does not count: have it refreshed and read it again. A minimum is
