@@ -11,6 +11,7 @@ from companyos.company import Approval, Comment, Ticket
 from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.company.facts import MISSING, fact
 from companyos.core.calls import NO_ANSWER, Call, Reply
+from companyos.core.errors import BadTask
 from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make, run_expert
 from companyos.families import FAMILIES, ExpertStyle, family_of
@@ -202,11 +203,17 @@ def test_every_combination_of_facts_has_exactly_one_right_ending(name: str) -> N
     endings = {ending.name: ending for ending in (make(name, seed=seed).setting.ending for seed in range(200))}
     for seed in range(size(1, 4, name)):
         base = make(name, seed=seed, chaos=0.0).task_id
+        played = 0
         grid = list(product(*(cause.alternatives for cause in facts)))
         for values in Streams(base).at("grid").sample(grid, min(len(grid), MOST_COMBINATIONS)):
-            env = make(do(base, **{cause.name: value for cause, value in zip(facts, values, strict=True)}))
+            try:
+                env = make(do(base, **{cause.name: value for cause, value in zip(facts, values, strict=True)}))
+            except BadTask:  # so many overrides make the id too long
+                continue
+            played += 1
             rest, last = _before_the_end(env)
             for ending in endings.values():
                 tried = _with(last, resolution=ending.resolution, reason=ending.reason)
                 right = ending.name == env.setting.ending.name
                 assert (_failed_goals(rest, tried) == []) == right, (env.task_id, ending.name)
+        assert played >= min(len(grid), MOST_COMBINATIONS) / 2

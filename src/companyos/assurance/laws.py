@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from companyos.agents.variants import HARMLESS, WRONG, Variant, play_variant
 from companyos.assurance.prove import first_difference, first_irreversible, prove
 from companyos.assurance.prove_many import blame
-from companyos.assurance.twins import differences, footprint, same_ending, same_orders, twin_tasks, weathers
+from companyos.assurance.twins import beyond, differences, footprint, same_ending, same_orders, twin_tasks, weathers
 from companyos.chaos import Chaos
 from companyos.core.errors import LawBroken, Unsolvable
 from companyos.core.world import Streams
@@ -59,9 +59,9 @@ def causes_keep_to_their_footprint(name: str, seeds: Iterable[int]) -> None:
     """A cause changes only those records and fields of the start state that it declares."""
     for env in _episodes(name, seeds):
         for cause, value, twin_id in twin_tasks(env.task_id):
-            beyond = differences(env.setting.world, make(twin_id).setting.world) - footprint(env.task_id, cause)
-            if beyond:
-                raise LawBroken(f"{_changed(env, cause, value)} changes beyond its footprint {sorted(beyond)}")
+            found = differences(env.setting.world, make(twin_id).setting.world)
+            if more := beyond(found, footprint(env.task_id, cause)):
+                raise LawBroken(f"{_changed(env, cause, value)} changes beyond its footprint {sorted(more)}")
 
 
 def endings_part_in_time(name: str, seeds: Iterable[int]) -> None:

@@ -12,7 +12,7 @@ from companyos.core.world import World, view
 from companyos.env import CompanyEnv, run_expert
 from companyos.families import canonical, family, setting
 from companyos.families.kit.case import Cause, Fact, Mark, Rule, Value
-from companyos.families.kit.family import Ending, footprint_of, write_value
+from companyos.families.kit.family import WHOLE_RECORD, Ending, footprint_of, write_value
 
 
 class Twin(msgspec.Struct, frozen=True):
@@ -144,6 +144,11 @@ def differences(world: World, twin_world: World) -> set[tuple[str, str, str]]:
 def _fields(record: Any) -> dict[str, Any]:
     """Return the fields of a record as an agent sees them; none if there is no record."""
     return view(record) if record is not None else {}
+
+
+def beyond(found: set[tuple[str, str, str]], declared: set[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
+    """Return the differences between two worlds that a footprint does not declare."""
+    return {one for one in found if one not in declared and (*one[:2], WHOLE_RECORD) not in declared}
 
 
 def footprint(task_id: str, cause: Cause) -> set[tuple[str, str, str]]:

@@ -8,11 +8,11 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 import msgspec
 
 from companyos.chaos import DIALS, Doses, Level, offered, read_doses
-from companyos.company import Policy, Toolbox
+from companyos.company import Toolbox
 from companyos.core.calls import Call, Procedure, Program, Reply, silent
 from companyos.core.errors import BadTask
 from companyos.core.task import TaskId
-from companyos.core.world import Draw, Record, Streams, World, shown_fields
+from companyos.core.world import Draw, Record, Streams, World
 from companyos.families.kit import everyday
 from companyos.families.kit.backdrop import Backdrop
 from companyos.families.kit.builder import prepare_company
@@ -296,13 +296,16 @@ def target_of(trouble: Trouble, case: Case) -> str:
     return "/".join(part[1:] if part.startswith("=") else case.roles[part] for part in trouble.target)
 
 
+WHOLE_RECORD = "(all fields)"  # in a footprint: every field of a record, and whether it exists
+
+
 def footprint_of(cause: Cause, case: Case) -> set[tuple[str, str, str]]:
     """Return the kind, id and field of everything that this cause may change in the start state."""
     annotation = cause.annotation
     if isinstance(annotation, Fact):
         return {(kind, case.roles[role], field) for kind, role, field in annotation.shown_in}
     if isinstance(annotation, Rule):
-        papers = {("Policy", paper, field) for paper in case.papers for field in (*shown_fields(Policy), "*")}
+        papers = {("Policy", paper, WHOLE_RECORD) for paper in case.papers}
         return papers | {("Mind", case.roles["policy_owner"], "explains")}
     ids = [case.roles[part] for part in annotation.target if not part.startswith("=")]
     return {(kind, target, field) for kind, field in DIALS[annotation.dial].footprint for target in ids}

@@ -263,13 +263,16 @@ def fields_empty_at_start(ticket_id: str) -> Move[set[str]]:
     return {field for field, before in original.items() if before is None}
 
 
-def get_signed(form: str, holder: Shown, known: Shown, metric: str = "", extra_fields: tuple[str, ...] = ()) -> Move[Shown]:
+def get_signed(
+    form: str, holder: Shown, known: Shown, metric: str = "", extra_fields: tuple[str, ...] = (), plan: str = ""
+) -> Move[Shown]:
     """Submit a request until it is approved, and return it. Handles absent approvers, changed forms and objections.
 
     `holder` is the person who should sign: the holder of an office (job title). `known` has a value for every field that
     the form could ask for.
     `metric` is the metric whose age the approver checks; if it is empty, the rejection names the metric.
     `extra_fields` are fields that this case needs although the form does not require them.
+    `plan` says whose signatures the case needs, if the rules decide that; a working line repeats it.
     """
     forms = yield from rows("approvalflow.list_approval_types")
     fields = next([*row["required"], *extra_fields] for row in forms if row["id"] == form)
@@ -278,6 +281,8 @@ def get_signed(form: str, holder: Shown, known: Shown, metric: str = "", extra_f
         known = known | (yield from _new_names(form, known))
     while True:
         approver = yield from signer(holder)
+        if plan:
+            yield from working.note(plan, f"ask {approver['id']}")
         request_id = yield from submit(form, approver["id"], {field: known[field] for field in fields})
         request = yield from decision(request_id)
         if request["code"] == "needs_superior":

@@ -58,18 +58,17 @@ class Rules(Struct, frozen=True, eq=False):
 
         After some attempts that fail, another kind of rule is wanted.
         """
-        kinds = iter(streams.at("target").shuffled(tuple(self.targets)))
-        causes, others = draw(0), list[Rulebook]()
-        for attempt in range(_ATTEMPTS * len(self.targets)):
-            if attempt:
+        attempt = 0
+        for kind in streams.at("target").shuffled(tuple(self.targets)):
+            others = self._changed_books(draw(0), streams, self.targets[kind])
+            for _ in range(_DECISIONS // (len(others) + 1)):
                 causes = draw(attempt)
-            if attempt % _ATTEMPTS == 0:
-                others = self._changed_books(causes, streams, self.targets[next(kinds)])
-            answers = self.answers(causes, streams)
-            present = _orders(self.book(causes, streams), answers)
-            if any(_orders(book, answers) != present for book in others):
-                break
-        return causes
+                answers = self.answers(causes, streams)
+                present = _orders(self.book(causes, streams), answers)
+                if any(_orders(book, answers) != present for book in others):
+                    return causes
+                attempt += 1
+        return draw(attempt)
 
     def _changed_books(self, causes: Any, streams: Streams, slots: tuple[str, ...]) -> list[Rulebook]:
         """Return the rulebooks that have another known variant in one of these slots."""
@@ -82,7 +81,7 @@ class Rules(Struct, frozen=True, eq=False):
         ]
 
 
-_ATTEMPTS = 8  # at one kind of rule
+_DECISIONS = 48  # that are made for one kind of rule, before another kind is wanted
 
 
 def _orders(book: Rulebook, answers: Answers) -> tuple[object, ...]:

@@ -57,14 +57,14 @@ class Causes(EverydayTroubles, frozen=True):
             "over_amended", "at_outside", "over_outside", "at_personal", "over",
         ],
         Fact(
-            odds=(0.12, 0.05, 0.08, 0.08, 0.08, 0.08, 0.06, 0.08, 0.07, 0.3),
+            odds=(0.12, 0.04, 0.11, 0.08, 0.12, 0.08, 0.06, 0.08, 0.07, 0.24),
             shown_in=(("Source", "score", "value"), ("Metric", "score", "value")),
         ),
         "the true compliance score, at or over one of the figures that a rulebook can have",
     ]  # fmt: skip
     amount: Annotated[
         Literal["tiny", "below_small", "at_small", "small", "large", "larger", "huge"],
-        Fact(odds=(0.15, 0.08, 0.08, 0.2, 0.18, 0.17, 0.14), shown_in=(("Ticket", "ticket", "amount"),)),
+        Fact(odds=(0.12, 0.14, 0.08, 0.18, 0.17, 0.18, 0.13), shown_in=(("Ticket", "ticket", "amount"),)),
         "the amount: around the limit of small orders, above the limit of the department head, or above everybody's",
     ]
     lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]

@@ -51,7 +51,11 @@ class _Desk:
     def find_out(self, question: Question) -> Move[Value]:
         """Answer a question of the rules, and write the answer down."""
         value = yield from self._answer(question)
-        yield from working.note((question.fact, *question.how[:2]), str(value).lower())
+        if question.fact == "edition":
+            paper = self.papers.versions_with(Limit, question.how[0])[int(value)]
+            yield from working.note(("in force then", question.how[0]), paper["id"])
+        else:
+            yield from working.note((question.fact, *question.how[1:]), str(value).lower())
         return value
 
     def _answer(self, question: Question) -> Move[Value]:
@@ -127,12 +131,14 @@ class _Desk:
         requester = yield from self.requester()
         yield from moves.correct_cost_center(self.ticket, requester)
         data = self._form_data(requester, (yield from self.score())["value"])
+        plan = f"signed by {' and '.join(ruling.signers)}"
         for form, office in zip((FORM, SECOND_FORM), ruling.signers, strict=False):
             if form in approved:
                 self.request = yield from moves.read("approvalflow.check_status", approval_id=approved[form])
             else:
                 holder = yield from self.office(office)
-                self.request = yield from moves.get_signed(form, holder, data, metric=self.entry["score_metric"])
+                metric = self.entry["score_metric"]
+                self.request = yield from moves.get_signed(form, holder, data, metric, plan=plan)
             data |= {"first": self.request["id"]}
         yield from moves.set_field(self.ticket["id"], "approval", self.request["id"])
         self._score = yield from moves.fresh_reading(self.entry["score_metric"])  # it may have become too old

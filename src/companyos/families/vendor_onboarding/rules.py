@@ -332,8 +332,10 @@ TARGETS = {
     "order": ("order", "order_change"),
     "conditions": ("duplicate_counts", "owner_counts", "insurance_day", "score_limit", "small_means"),
     "exemptions": ("owner_unless", "insurance_unless", "insurance_despite", "score_unless"),
-    "figures": ("score_raised", "score_which", "score_version"),
-    "amendment": ("amendment", "amended_from", "papers"),
+    "figures": ("score_raised", "score_which"),
+    "version": ("score_version",),
+    "amendment": ("amendment", "papers"),
+    "amended_from": ("amended_from",),
     "referral": ("referral", "referral_unless"),
     "signing": ("ladder", "second", "second_by"),
 }
