@@ -83,8 +83,7 @@ class _Desk:
                 limit, day = question.how
                 return self.papers.edition(limit, str((yield from self._answer(Question(day)))))
             case "covers":
-                holder = yield from self.office(question.how[1])
-                return (yield from moves.covers(holder, ticket["amount"]))
+                return (yield from self._covers(question.how[1]))
         raise Stuck(f"no way to find out {question}")
 
     def _has_same_ticket(self, fact: str) -> Move[bool]:
@@ -99,6 +98,13 @@ class _Desk:
         manager = ("manager", requester["manager"])
         is_manager = yield from working.compare(("owner", owner), "==", manager, "the manager", "neither")
         return "manager" if is_manager else "no"
+
+    def _covers(self, office: str) -> Move[bool]:
+        """Return whether the limit of an office covers the amount."""
+        yield from self.requester()  # whose department has the head
+        yield from working.note(("amount", self.ticket["amount"]), f"does {office} cover it")
+        holder = yield from self.office(office)
+        return (yield from moves.covers(holder, self.ticket["amount"]))
 
     def score(self) -> Move[Shown]:
         """Return a fresh reading of the compliance score."""
@@ -125,13 +131,18 @@ class _Desk:
         """Set the field that records the outcome, or get the forms signed. `approved` are earlier requests, by form."""
         then = ruling.then
         if then.field:
-            yield from moves.set_field(self.ticket["id"], then.field, (yield from self._whom(then.whom)))
+            whom = yield from self._whom(then.whom)
+            yield from working.note((then.field, whom), then.reason)
+            yield from moves.set_field(self.ticket["id"], then.field, whom)
         if not ruling.signers:
             return
+        plan = f"signed by {' and '.join(ruling.signers)}"
+        yield from working.note(plan, "needed")
+        for office in ruling.signers:
+            yield from self.office(office)
         requester = yield from self.requester()
         yield from moves.correct_cost_center(self.ticket, requester)
         data = self._form_data(requester, (yield from self.score())["value"])
-        plan = f"signed by {' and '.join(ruling.signers)}"
         for form, office in zip((FORM, SECOND_FORM), ruling.signers, strict=False):
             if form in approved:
                 self.request = yield from moves.read("approvalflow.check_status", approval_id=approved[form])
