@@ -97,6 +97,8 @@ def facts_decide(name: str, seeds: Iterable[int], more_seeds: Iterable[int] = ()
         if len(endings) > 1:
             raise LawBroken(f"{env.task_id}: the ending depends on the dose: {sorted(endings)}")
     for seed in more_seeds:
+        if not undecisive:
+            break
         env = make(name, seed=seed, chaos=0.5)
         twins = [(cause, twin_id) for cause, _, twin_id in twin_tasks(env.task_id) if cause.name in undecisive]
         undecisive -= {cause.name for cause, twin_id in twins if not same_orders(env, make(twin_id))}

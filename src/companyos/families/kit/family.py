@@ -305,7 +305,7 @@ def footprint_of(cause: Cause, case: Case) -> set[tuple[str, str, str]]:
     if isinstance(annotation, Fact):
         return {(kind, case.roles[role], field) for kind, role, field in annotation.shown_in}
     if isinstance(annotation, Rule):
-        papers = {("Policy", paper, WHOLE_RECORD) for paper in case.papers}
+        papers = {(kind, paper, WHOLE_RECORD) for paper in case.papers for kind in ("Policy", "Draft")}
         return papers | {("Mind", case.roles["policy_owner"], "explains")}
     ids = [case.roles[part] for part in annotation.target if not part.startswith("=")]
     return {(kind, target, field) for kind, field in DIALS[annotation.dial].footprint for target in ids}

@@ -61,6 +61,8 @@ class Rules(Struct, frozen=True, eq=False):
         attempt = 0
         for kind in streams.at("target").shuffled(tuple(self.targets)):
             others = self._changed_books(draw(0), streams, self.targets[kind])
+            if not others:
+                continue
             for _ in range(_DECISIONS // (len(others) + 1)):
                 causes = draw(attempt)
                 answers = self.answers(causes, streams)
@@ -71,14 +73,15 @@ class Rules(Struct, frozen=True, eq=False):
         return draw(attempt)
 
     def _changed_books(self, causes: Any, streams: Streams, slots: tuple[str, ...]) -> list[Rulebook]:
-        """Return the rulebooks that have another known variant in one of these slots."""
-        variants = self.variants(causes)
-        return [
+        """Return the rulebooks that have another known variant in one of these slots, and other rules because of that."""
+        variants, book = self.variants(causes), self.book(causes, streams)
+        others = (
             _book(self, streams.key, tuple({**variants, slot: other}.items()))
             for slot in slots
             for other in self.design.slot(slot).known
             if other != variants[slot]
-        ]
+        )
+        return [other for other in others if (other.rules, other.editions) != (book.rules, book.editions)]
 
 
 _DECISIONS = 48  # that are made for one kind of rule, before another kind is wanted

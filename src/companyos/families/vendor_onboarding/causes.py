@@ -64,7 +64,7 @@ class Causes(EverydayTroubles, frozen=True):
     ]  # fmt: skip
     amount: Annotated[
         Literal["tiny", "below_small", "at_small", "small", "large", "larger", "huge"],
-        Fact(odds=(0.12, 0.14, 0.08, 0.18, 0.17, 0.18, 0.13), shown_in=(("Ticket", "ticket", "amount"),)),
+        Fact(odds=(0.11, 0.11, 0.12, 0.16, 0.16, 0.16, 0.18), shown_in=(("Ticket", "ticket", "amount"),)),
         "the amount: around the limit of small orders, above the limit of the department head, or above everybody's",
     ]
     lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]

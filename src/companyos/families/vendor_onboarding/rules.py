@@ -330,9 +330,14 @@ COSTS = {"score": 3, "covers": 1, "same_open": 1, "same_not_cancelled": 1, "owne
 # The kinds of rules at which tasks are aimed.
 TARGETS = {
     "order": ("order", "order_change"),
-    "conditions": ("duplicate_counts", "owner_counts", "insurance_day", "score_limit", "small_means"),
-    "exemptions": ("owner_unless", "insurance_unless", "insurance_despite", "score_unless"),
-    "figures": ("score_raised", "score_which"),
+    "conditions": ("duplicate_counts", "owner_counts", "insurance_day", "score_limit"),
+    "terms": ("small_means",),
+    "consequences": ("duplicate_then", "owner_then", "insurance_then"),
+    "authority": ("authority_then",),
+    "exemptions": ("owner_unless", "insurance_unless", "score_unless"),
+    "lost exemptions": ("insurance_despite",),
+    "figures": ("score_raised",),
+    "several figures": ("score_which",),
     "version": ("score_version",),
     "amendment": ("amendment", "papers"),
     "amended_from": ("amended_from",),
