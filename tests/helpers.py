@@ -9,24 +9,25 @@ from hypothesis import HealthCheck, settings
 from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.assurance.twins import do
-from companyos.chaos import DIALS, Injector
+from companyos.chaos import DIALS, Injector, doses_of
 from companyos.company import ALL_TOOLS, Approval, ApprovalType, Message, Metric, Person, Ticket
 from companyos.company.people import CLOSES, OPENS
 from companyos.core.calls import Call, Reply
-from companyos.core.task import BENCHMARK_VERSION
-from companyos.core.world import DAY, World
+from companyos.core.task import BENCHMARK_VERSION, TaskId
+from companyos.core.world import DAY, Streams, World
 from companyos.env import CompanyEnv, make
 from companyos.env.observations import Observation
+from companyos.families import family
 from companyos.families.kit.case import Value
 
 FAMILY = "vendor_onboarding"
-# A case in which nothing stands against the vendor and the head of the requester's department signs.
+# A case in which nothing stands against the vendor. By the house rules, the head of the requester's department signs.
 CALM: dict[str, Value] = {
-    "duplicate": False,
-    "conflict": False,
+    "duplicate": "no",
+    "conflict": "no",
     "insurance": "valid",
     "personal_data": False,
-    "score": "high",
+    "score": "over",
     "amount": "small",
 }
 # The same examples on every machine; slowness is no finding.
@@ -41,15 +42,16 @@ def task_id(seed: int = 7, chaos: str = "0", split: str = "train") -> str:
 def calm_seed() -> int:
     """The first seed whose facts are calm by nature, so that a few overrides leave the task id short."""
     for seed in range(1000):
-        causes = make(FAMILY, seed=seed).setting.causes
+        streams = Streams(TaskId(FAMILY, "train", seed, "0").key)
+        causes = family(FAMILY).draw_causes(streams, streams, doses_of(0.0), "train")  # without staging, for speed
         if all(getattr(causes, name) == value for name, value in CALM.items()):
             return seed
     raise AssertionError("no calm seed among the first 1,000")
 
 
 def staged(chaos: str = "0", reward: str = "dense", **causes: Any) -> CompanyEnv:
-    """An episode of the calm case, but for these causes."""
-    return make(do(task_id(calm_seed(), chaos), **causes), reward=reward)
+    """An episode of the calm case by the house rules, but for these causes."""
+    return make(do(task_id(calm_seed(), chaos), **{"rulebook": "house", **causes}), reward=reward)
 
 
 def played(agent: str, seed: int, chaos: float = 0.5, reward: str = "dense") -> CompanyEnv:

@@ -293,7 +293,6 @@ def _wrong_figures(form: ApprovalType, data: Row, ticket: Row) -> RequestCheck:
         if not form.policy:
             return None
         policy = (yield Call("datahub", "read_policy", {"policy_id": form.policy})).data
-        minimum = policy.get(f"minimum_{entry.get(form.stricter_by)}", policy["minimum"])
-        if metric["value"] < minimum:
+        if metric["value"] < policy["minimum"]:
             return "below_minimum", f"{form.measured} is below the policy's minimum."
     return None

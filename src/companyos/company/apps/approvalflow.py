@@ -31,8 +31,7 @@ class ApprovalType(Record, frozen=True):
     same_as_ticket: dict[str, str]  # form field -> ticket field with the same value
     same_as_entry: dict[str, str] = {}  # form field -> detail of the register entry with the same value
     measured: str = ""  # the form field that must equal a fresh metric, which the entry's `…_metric` names
-    policy: str = ""  # the measured field must reach the term `minimum` of this policy,
-    stricter_by: str = ""  # or `minimum_X`, if the policy has it, where X is this detail of the entry
+    policy: str = ""  # the measured field must reach the term `minimum` of this policy
     attachment: str = ""  # an optional field that an approver may ask for; the register has its value
     audit: str = ""  # the name of a further audit: see `colleagues.audits`
     about: str = ""  # the kind of ticket that it is for, if that is not the form's id

@@ -24,7 +24,7 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     procedure=expert,
-    max_steps={0: 90, 25: 120, 50: 150, 75: 180, 100: 220},
+    max_steps={0: 81, 25: 100, 50: 125, 75: 147, 100: 175},
     hire=hire,
     rules=RULES,
 )
