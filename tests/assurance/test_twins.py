@@ -59,10 +59,10 @@ def test_opposites_differ_in_a_fact_and_in_their_ending(name: str) -> None:
 
 
 def test_overrides_accumulate_and_the_last_one_of_a_cause_counts() -> None:
-    once = do(task_id(), conflict=True, insurance="expired")
+    once = do(task_id(), conflict="requester", insurance="expired")
     assert dict(TaskId.parse(once).do).keys() == {"conflict", "insurance"}
-    assert do(do(task_id(), conflict=True), insurance="expired") == once
-    assert do(do(task_id(), insurance="expired"), conflict=True) == once
+    assert do(do(task_id(), conflict="requester"), insurance="expired") == once
+    assert do(do(task_id(), insurance="expired"), conflict="requester") == once
     back = {name: getattr(make(task_id()).setting.causes, name) for name in ("conflict", "insurance")}
     assert do(once, **back) == task_id()
 

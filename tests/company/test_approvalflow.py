@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from companyos.company import Approval, ApprovalType, Person
 from companyos.company.apps import approvalflow
@@ -289,6 +290,7 @@ def test_a_request_that_its_approver_referred_is_decided_by_the_manager() -> Non
 
 def test_a_manager_does_not_sign_for_the_lower_office_if_the_approver_did_not_refer_the_request() -> None:
     env = staged()
+    env.world.put_at_start(replace(env.world.get(ApprovalType, FAMILY), any_office=False))
     verify(env)
     decided = answered(env, escalated(env))
     assert (decided.status, decided.code) == ("rejected", "not_mine")

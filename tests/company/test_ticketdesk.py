@@ -213,7 +213,7 @@ def test_a_search_finds_by_id_title_subject_and_reference_in_any_case() -> None:
 
 
 def test_a_search_by_reference_finds_the_case_and_its_duplicate_only() -> None:
-    env = staged(duplicate=True)
+    env = staged(duplicate="open")
     found = {row["id"] for row in rows(env, "ticketdesk.search_tickets", query=ticket(env).reference)}
     assert found == {ticket(env).id, role(env, "earlier")}
 

@@ -405,9 +405,9 @@ def test_success_is_open_until_the_end() -> None:
 
 
 def test_a_success_on_the_last_step_is_a_success() -> None:
-    quick = staged(conflict=True)
+    quick = staged(conflict="requester")
     run_expert(quick)
-    env = staged(conflict=True)
+    env = staged(conflict="requester")
     while env.step_count < env.max_steps - quick.step_count:
         env.step({"app": "payroll", "method": "pay"})
     run_expert(env)
@@ -468,7 +468,7 @@ def test_a_comment_on_another_ticket_is_damage_for_good() -> None:
 
 
 def test_a_signature_that_nobody_needed_is_damage_for_good_and_a_pending_request_is_not() -> None:
-    env = staged(conflict=True)
+    env = staged(conflict="requester")
     verify(env)
     request = asked(env)
     assert env.lost() is None

@@ -360,7 +360,7 @@ def test_what_belongs_to_the_right_ending_alone_is_paid_in_the_last_turn() -> No
 
 
 def test_recording_the_right_outcome_pays_no_more_on_the_way_than_a_wrong_one() -> None:
-    env = staged(conflict=True)
+    env = staged(conflict="requester")
     paid = []
     for person in (role(env, "compliance"), role(env, "cfo"), ""):
         step(env, "ticketdesk.update_ticket", ticket_id=ticket(env).id, field="escalated_to", value=person)
@@ -369,7 +369,7 @@ def test_recording_the_right_outcome_pays_no_more_on_the_way_than_a_wrong_one() 
 
 
 def test_fresh_data_pays_where_the_right_ending_does_not_need_it_and_is_taken_back_at_the_end() -> None:
-    env = staged(duplicate=True)
+    env = staged(duplicate="open")
     assert "fresh data read" not in {milestone.name for milestone in env.setting.ending.milestones}
     step(env, "datahub.query_metric", metric_name=role(env, "score"))
     assert env.turns[-1].parts["milestones"] == 0.5

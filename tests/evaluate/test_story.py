@@ -134,7 +134,7 @@ def test_a_fact_that_was_not_read_is_told_with_the_step_from_which_it_could_have
 
 def test_a_policy_that_was_never_opened_explains_the_failure_better_than_a_fact_that_was_read() -> None:
     """The firm handles personal data, and its score is between the two minimums: only the policy tells that it is low."""
-    env = staged(score="middle", personal_data=True)
+    env = staged(score="over_minimum", personal_data=True)
     assert env.setting.ending.reason == "below_minimum"
     policy = next(record for goal in env.setting.ending.goals if isinstance(goal, Cites) for record, _ in goal.facts[1:])
     for call in (turn.call for turn in transcript(env.task_id, "expert").turns[:-1]):

@@ -29,7 +29,7 @@ def test_no_wait_changes_the_right_ending(name: str, chaos: float) -> None:
 @pytest.mark.parametrize("hours", range(1, 9))
 def test_the_expert_wins_when_an_absence_ends_while_it_waits_for_a_signature(hours: int) -> None:
     calm = make("vendor_onboarding", seed=2, chaos=0.0).task_id
-    env = make(do(calm, amount="small", score="high", head_away=True), reward="sparse")
+    env = make(do(calm, amount="small", score="over", head_away=True), reward="sparse")
     back = env.world.get(Person, env.setting.case.roles["head"]).away_until
     assert back is not None
     env.world.advance(back - env.world.now - hours * HOUR)

@@ -81,7 +81,7 @@ def test_a_replay_starts_at_the_decisive_step_and_can_be_stepped(site: RunningSi
 
 
 def test_the_first_difference_from_the_twin_is_marked(site: RunningSite, lost: CompanyEnv, file: Path) -> None:
-    other = make(do(lost.task_id, duplicate=True))
+    other = make(do(lost.task_id, duplicate="open"))
     apart = 0
     for number, turn in enumerate(lost.turns, 1):
         other.step(turn.call)
@@ -258,8 +258,8 @@ def test_the_default_twin_changes_the_fact_that_decided_the_loss(lost: CompanyEn
     assert found.twin.right_ending != found.right_ending
     deciding = blame(lost.transcript()).story.facts[0]  # type: ignore[union-attr]
     assert found.twin.name.startswith(f"{deciding.cause}.")
-    assert {choice.name for choice in found.choices} >= {"duplicate.1", "conflict.1"}
-    assert review(lost.transcript().to_jsonl().encode(), "conflict.1").twin.name == "conflict.1"  # type: ignore[union-attr]
+    assert {choice.name for choice in found.choices} >= {"duplicate.open", "conflict.requester"}
+    assert review(lost.transcript().to_jsonl().encode(), "conflict.requester").twin.name == "conflict.requester"  # type: ignore[union-attr]
 
 
 def test_an_episode_with_several_actors_is_replayed_without_blame_and_twins() -> None:
