@@ -15,7 +15,7 @@ from companyos.core.parallel import pooled
 from companyos.core.task import BENCHMARK_VERSION
 from companyos.env import CompanyEnv, make, run_expert
 from companyos.families import FAMILIES, Family, Setting
-from companyos.families.kit.case import Cause, Fact, Trouble
+from companyos.families.kit.case import Cause, Fact, Rule, Trouble
 from companyos.families.kit.citations import Cites
 from companyos.families.kit.family import write_value
 from companyos.families.kit.goals import ANSWER, SIGNED_REQUEST
@@ -47,7 +47,7 @@ The brief contains none of this. A **fact** decides the right ending and varies 
 
 {facts}
 
-A **trouble** changes the steps to the ending. Its probability depends on the dose of its dial. [What each dial
+{rules}A **trouble** changes the steps to the ending. Its probability depends on the dose of its dial. [What each dial
 does](README.md#dials) is the same in all families.
 
 {troubles}
@@ -91,6 +91,7 @@ def page(name: str) -> str:
         pars=PARS,
         struck=STRUCK,
         facts=_facts(family),
+        rules=_rules(family),
         troubles=_troubles(family),
         resolved=_endings(name),
         par=_par(family),
@@ -123,6 +124,27 @@ def _facts(family: Family) -> str:
         if isinstance(cause.annotation, Fact)
     ]
     return table(["fact", "meaning", "values and shares", "where it shows"], rows)
+
+
+RULES = """\
+A **rule** is drawn as well: each slot of the rulebook has one of these variants, which stand in the papers of the company. The
+first variant belongs to the house rulebook (`rulebook=house`), which has constant rules for a first lesson. Only test tasks
+have the variants in brackets. [The rule language](../rules.md) says how rules are drawn, written and read.
+
+{slots}
+
+"""
+
+
+def _rules(family: Family) -> str:
+    """Return the slots of the family's rulebook, if its rules are drawn."""
+    rows = [
+        [f"`{cause.name}`", ", ".join(f"({name})" if name in cause.annotation.held_out else str(name)
+                                      for name in cause.alternatives)]
+        for cause in family.specs()
+        if isinstance(cause.annotation, Rule)
+    ]  # fmt: skip
+    return RULES.format(slots=table(["slot", "variants"], rows)) if rows else ""
 
 
 def _odds(cause: Cause, fact: Fact) -> str:

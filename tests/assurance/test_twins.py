@@ -22,7 +22,7 @@ from companyos.core.errors import BadTask
 from companyos.core.task import TaskId
 from companyos.env import CompanyEnv, make, run_expert
 from companyos.families import FAMILIES, SHORT_FAMILIES, family
-from companyos.families.kit.case import Fact, Trouble
+from companyos.families.kit.case import Fact, Rule, Trouble
 from companyos.families.kit.family import write_value
 from tests.helpers import role, staged, task_id, ticket
 
@@ -40,12 +40,15 @@ def test_siblings_are_every_other_value_of_every_cause_once(name: str) -> None:
     found = [(cause.name, value) for cause, value, _ in twin_tasks(env.task_id)]
     natural = {cause.name: write_value(getattr(env.setting.causes, cause.name)) for cause in family(name).specs()}
     assert len(found) == len(set(found))
-    assert {cause for cause, _ in found} == set(natural)
+    choices = [cause for cause in family(name).specs() if family(name).alternatives(cause, env.setting.causes, "train")]
+    assert {cause for cause, _ in found} == {cause.name for cause in choices}
+    assert all(isinstance(cause.annotation, Rule) or cause in choices for cause in family(name).specs())
     assert all(natural[cause] != value for cause, value in found)
     assert env.task_id not in [other for _, _, other in twin_tasks(env.task_id)]
-    facts, troubles = (len(twin_tasks(env.task_id, mark)) for mark in (Fact, Trouble))
-    assert facts + troubles == len(found)
+    facts, troubles, rules = (len(twin_tasks(env.task_id, mark)) for mark in (Fact, Trouble, Rule))
+    assert facts + troubles + rules == len(found)
     assert min(facts, troubles) > 0
+    assert (rules > 0) == (family(name).rules is not None)
 
 
 @pytest.mark.parametrize("name", SHORT_FAMILIES)
@@ -70,7 +73,9 @@ def test_overrides_accumulate_and_the_last_one_of_a_cause_counts() -> None:
 def test_too_many_overrides_are_refused_in_one_line() -> None:
     task = task_id(123_456)
     causes = make(task).setting.causes
-    other = {cause.name: next(v for v in cause.alternatives if v != getattr(causes, cause.name)) for cause in _specs()}
+    vendors = family("vendor_onboarding")
+    choices = {cause.name: vendors.alternatives(cause, causes, "train") for cause in _specs()}
+    other = {name: values[0] for name, values in choices.items() if values}
     with pytest.raises(BadTask, match="is longer than 120 characters; override fewer causes"):
         do(task, **other)
 
@@ -110,7 +115,7 @@ def test_a_twin_is_irrelevant_only_if_the_calls_of_each_win_the_other(
 
 def test_the_calls_of_one_task_carry_over_to_a_task_that_differs_in_nothing_they_touch() -> None:
     found = {(twin.cause, twin.value): twin.relevance for twin in twins(staged().task_id)}
-    assert found["conflict", "1"] == "ending"
+    assert found["conflict", "requester"] == "ending"
     assert set(found.values()) == {"ending", "way", "none"}
 
 

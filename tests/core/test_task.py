@@ -12,6 +12,7 @@ from companyos.core.errors import BadTask
 from companyos.core.task import BENCHMARK_VERSION, MAX_LENGTH, SPLITS, TaskId
 from companyos.env import make, task_named
 from companyos.families import FAMILIES, setting
+from companyos.families.kit.case import Rule
 from companyos.families.kit.family import write_value
 from tests.helpers import FAMILY, STEADY, task_id
 
@@ -58,7 +59,7 @@ def test_a_task_id_with_every_dial_its_own_way_fits_in_120_safe_characters() -> 
 
 @pytest.mark.parametrize("cause", CAUSES)
 def test_a_task_id_with_an_override_is_safe_in_file_names_and_addresses(cause: str) -> None:
-    for value in CAUSES[cause].alternatives:
+    for value in CAUSES[cause].values("train"):
         text = do(task_id(chaos="50"), **{cause: value})
         assert re.fullmatch(r"[a-z0-9_.-]+", text)
         assert make(text).task_id == text
@@ -70,6 +71,7 @@ def test_overrides_that_do_not_fit_in_a_task_id_are_refused() -> None:
     flipped = {
         name: next(value for value in cause.alternatives if value != getattr(natural, name))
         for name, cause in CAUSES.items()
+        if not isinstance(cause.annotation, Rule)
     }
     with pytest.raises(ValueError, match="120"):
         do(task_id(), **flipped)
@@ -86,7 +88,7 @@ def test_an_override_that_the_seed_has_anyway_is_accepted_and_left_out_of_the_id
     plain = str(task_named(name, 5, 0.5))
     causes = make(plain).setting.causes
     for cause in FAMILIES[name].specs():
-        for value in cause.alternatives:
+        for value in cause.values("train"):
             named = f"{plain}-{cause.name}.{write_value(value)}"
             env = make(named)
             assert getattr(env.setting.causes, cause.name) == value
@@ -96,22 +98,22 @@ def test_an_override_that_the_seed_has_anyway_is_accepted_and_left_out_of_the_id
 
 def test_of_several_overrides_only_those_that_change_something_stay_in_the_id() -> None:
     causes = make(task_id()).setting.causes
-    given = {"cfo_away": causes.cfo_away, "duplicate": not causes.duplicate}
+    given = {"cfo_away": causes.cfo_away, "framework": not causes.framework}
     text = "".join(f"-{name}.{write_value(value)}" for name, value in given.items())
-    assert make(task_id() + text).task_id == do(task_id(), duplicate=not causes.duplicate)
+    assert make(task_id() + text).task_id == do(task_id(), framework=not causes.framework)
 
 
 def test_overriding_back_and_forth_ends_where_it_began() -> None:
-    natural = setting(TaskId.parse(task_id())).causes.duplicate
-    there = do(task_id(), duplicate=not natural)
+    natural = setting(TaskId.parse(task_id())).causes.framework
+    there = do(task_id(), framework=not natural)
     assert there != task_id()
-    assert do(there, duplicate=natural) == task_id()
+    assert do(there, framework=natural) == task_id()
 
 
 def test_the_key_of_randomness_holds_neither_doses_nor_overrides_but_the_split() -> None:
     base = TaskId.parse(task_id(chaos="0"))
     assert TaskId.parse(task_id(chaos="s50")).key == base.key
-    assert TaskId.parse(do(task_id(), duplicate=not setting(base).causes.duplicate)).key == base.key
+    assert TaskId.parse(do(task_id(), framework=not setting(base).causes.framework)).key == base.key
     assert len({TaskId.parse(task_id(split=split)).key for split in SPLITS}) == len(SPLITS)
     assert TaskId.parse(task_id(seed=8)).key != base.key
 

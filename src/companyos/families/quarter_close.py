@@ -527,6 +527,6 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     procedure=expert,
-    max_steps={0: 249, 25: 277, 50: 322, 75: 359, 100: 401},
+    max_steps={0: 282, 25: 315, 50: 364, 75: 392, 100: 433},
     long=True,
 )

@@ -150,8 +150,8 @@ class Family(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def description(self) -> str:
-        """The docstring of the family's module: a line `name: question`, then a paragraph."""
-        return sys.modules[self.stage.__module__].__doc__ or ""
+        """The docstring of the family's module or package: a line `name: question`, then a paragraph."""
+        return sys.modules[self.stage.__module__.removesuffix(".stage")].__doc__ or ""
 
     def expert(self, so_far: EpisodeSoFar, style: ExpertStyle) -> Program:
         """Return the expert as a program of calls, without its working lines."""

@@ -50,11 +50,12 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     for title, text in PROCEDURE.items():
         add_policy(company, title, text)
     _add_forms(world)
-    entry = _add_entries(company, firm, requester, causes, ages)
+    entry, namesake = _add_entries(company, firm, requester, causes, ages)
     max_age_days = streams.at("max age").between(7, 14)
     set_metric(world, entry.details["score_metric"], score_of(causes, streams), max_age_days)
     roles = _people(company, department, requester) | _papers(written) | {
         "entry": entry.id,  # what the ticket is about
+        "model": namesake.id,  # an unrelated entry of the same kind
         "score": entry.details["score_metric"],
         "form": FORM,
     }
@@ -168,8 +169,10 @@ def _add_tickets(
     return roles
 
 
-def _add_entries(company: Backdrop, firm: Firm, requester: Person, causes: Causes, ages: _Ages) -> Entry:
-    """Add the firm and its namesake to the register. Return the firm's entry."""
+def _add_entries(
+    company: Backdrop, firm: Firm, requester: Person, causes: Causes, ages: _Ages
+) -> tuple[Entry, Entry]:
+    """Add the firm and its namesake to the register. Return their entries."""
     world = company.world
     namesake = add_vendor(company, firm.namesake, firm.namesake_reference)
     world.put_at_start(replace(namesake, details=namesake.details | _details(world, ages, "lately", framework=False)))
@@ -182,7 +185,7 @@ def _add_entries(company: Backdrop, firm: Firm, requester: Person, causes: Cause
     }
     if causes.insurance != "valid":
         details["insurance_until"] = _date(world, ages.insured(causes.insurance))
-    return world.put_at_start(replace(entry, details=details))
+    return world.put_at_start(replace(entry, details=details)), namesake
 
 
 def _details(world: World, ages: _Ages, applied: str, framework: bool) -> dict[str, str]:
