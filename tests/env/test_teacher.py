@@ -6,6 +6,7 @@ from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make, run_expert
 from companyos.env.teacher import LOST, OVER, Due, Teacher, due, work_aloud
 from companyos.families.kit.working import days
+from tests.helpers import staged
 
 
 def vendor(seed: int = 3, chaos: float = 0.0) -> CompanyEnv:
@@ -34,7 +35,7 @@ def test_working_aloud_makes_the_same_calls_as_working() -> None:
 
 
 def test_a_record_that_was_read_early_is_not_read_again() -> None:
-    env = vendor()
+    env = staged(reward="sparse")
     calls = expert_calls(env)
     early = next(call for call in calls[2:] if call.method == "describe_metric")
     env.step(early)
@@ -57,7 +58,7 @@ def test_a_reading_that_nobody_needs_changes_nothing_of_what_is_due() -> None:
 
 
 def test_a_call_that_was_refused_before_its_time_is_still_due_later() -> None:
-    env = vendor()
+    env = staged(reward="sparse")
     calls = expert_calls(env)
     link = next(call for call in calls if call.params.get("field") == "approval")
     env.step(link)

@@ -93,13 +93,13 @@ def test_every_other_family_except_two_occurs_in_queues() -> None:
     assert met == set(FAMILIES) - {FAMILY, "license_renewal", "budget_transfer"}
 
 
-def test_most_tasks_take_60_to_150_steps() -> None:
+def test_most_tasks_take_90_to_200_steps() -> None:
     lengths = []
     for seed in range(20):
         env = make(FAMILY, seed=seed, chaos=0.5, reward="sparse")
         run_expert(env)
         lengths.append(env.step_count)
-    assert sum(60 <= length <= 150 for length in lengths) >= 0.75 * len(lengths), sorted(lengths)
+    assert sum(90 <= length <= 200 for length in lengths) >= 0.75 * len(lengths), sorted(lengths)
 
 
 # -- deadlines and the one who signs ------------------------------------------------------------------------------------

@@ -107,6 +107,10 @@ def _condition_name(figure: Instead) -> str:
 # -- judge -------------------------------------------------------------------------------------------------------------
 
 
+# A ruling can order nothing but to close the ticket. The milestones of such an ending have to add up to 2 nevertheless.
+_WORTH = endings.Worth(priority=0.5, verified=2.0)
+
+
 def ruled_ending(
     world: World,
     case: Case,
@@ -141,6 +145,7 @@ def ruled_ending(
         must_not_cite=tuple(place for place in dict.fromkeys(others) if _exists(world, *place)),
         signed=signed,
         cost_center=True,
+        worth=_WORTH,
     )
     return msgspec.structs.replace(ending, ruling=ruling)
 
