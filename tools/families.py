@@ -127,9 +127,9 @@ def _facts(family: Family) -> str:
 
 
 RULES = """\
-A **rule** is drawn as well: each slot of the rulebook has one of these variants, which stand in the papers of the company. The
-first variant belongs to the house rulebook (`rulebook=house`), which has constant rules for a first lesson. Only test tasks
-have the variants in brackets. [The rule language](../rules.md) says how rules are drawn, written and read.
+A **rule** is drawn as well: each slot of the rulebook has one of these variants, which stand in the papers of the company.
+The first variant belongs to the house rulebook (`rulebook=house`), which has constant rules for a first lesson. Only test
+tasks have the variants in brackets. [The rule language](../rules.md) says how rules are drawn, written and read.
 
 {slots}
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from companyos.company import Approval, ApprovalType, Comment, Entry, Metric, Mind, Person, Policy, colleagues
+from companyos.company import Approval, ApprovalType, Comment, Entry, Metric, Mind, Person, colleagues
 from companyos.company.apps.datahub import age_days
 from companyos.company.colleagues import OBJECTION_CODES, OBJECTIONS
 from companyos.core.world import DAY, HOUR
