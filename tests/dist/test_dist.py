@@ -88,12 +88,12 @@ def test_twine_has_nothing_to_say(built: Path) -> None:
     assert (done.returncode, done.stdout.count("PASSED")) == (0, 2), done.stdout
 
 
-def test_the_wheel_is_all_of_the_sources_and_nothing_else_in_less_than_a_megabyte(wheel: Path) -> None:
+def test_the_wheel_is_all_of_the_sources_and_nothing_else_in_at_most_1100_kilobytes(wheel: Path) -> None:
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if not name.startswith(f"companyos-{VERSION}.dist-info/")}
     files = (path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix != ".pyc")
     assert packed == {path.relative_to(ROOT / "src").as_posix() for path in files}
     assert {Path(name).suffix for name in packed} >= {".css", ".html", ".txt", ".yaml"}  # not Python alone
-    assert wheel.stat().st_size < 1_000_000
+    assert wheel.stat().st_size <= 1_100_000
 
 
 def test_the_sdist_is_as_small_and_has_no_runs_in_it(built: Path) -> None:
